@@ -1,0 +1,48 @@
+# Everything starts from Python 3.11 and make; each target sets up what it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := plot
+export MPLBACKEND := Agg
+
+.PHONY: setup demo test lint types unit docs bench clean
+
+setup: .venv/dev.stamp
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	touch $@
+
+.venv/dev.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS),dev]'
+	touch $@ .venv/demo.stamp
+
+demo: .venv/demo.stamp
+	$(BIN)/recuse demo
+
+test: lint types unit
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: .venv/dev.stamp
+	$(BIN)/mypy
+
+# one thread for each of the worker processes: small networks gain nothing from more
+unit: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+
+docs: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/test_documents.py
+
+bench: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/engine.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py
+
+clean:
+	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,21 @@
+"""Regression that knows when to step aside.
+
+Say what a rejection costs; `recuse` learns what to predict and when to leave a row to somebody else.
+"""
+
+from recuse import costs, datasets, estimators, metrics, surrogates, theory
+from recuse._version import __version__
+from recuse.decision import Decision
+from recuse.estimators import RcRRegressor
+
+__all__ = [
+    "Decision",
+    "RcRRegressor",
+    "__version__",
+    "costs",
+    "datasets",
+    "estimators",
+    "metrics",
+    "surrogates",
+    "theory",
+]

@@ -1,0 +1,119 @@
+"""RejectingRegressor: what every estimator promises - rows in, decisions out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from recuse.costs import Cost, is_constant, needs_rows, resolve
+from recuse.decision import Decision
+
+__all__ = ["RejectingRegressor"]
+
+Floats = NDArray[np.float64]
+
+
+class RejectingRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A regressor that may step aside, at a cost, with scikit-learn's conventions.
+
+    A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and says by `serves_any_cost` whether
+    it can decide at a cost it was not fitted for.
+    """
+
+    cost: Cost
+    cost_: Cost
+
+    @abstractmethod
+    def predict(self, X: Any) -> Floats:
+        """Give h(x) for every row, accepted or not."""
+
+    @abstractmethod
+    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
+        """Give a score for every row; the row is accepted where it is > 0."""
+
+    @property
+    @abstractmethod
+    def serves_any_cost(self) -> bool:
+        """Whether the fitted estimator can decide at any cost, and not only at the one it was fitted for."""
+
+    def decide(self, X: Any, cost: Cost | None = None) -> Decision:
+        """Predict every row and say which predictions to use.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        cost : float, array-like, callable or str, optional
+            Another cost than the one the estimator was fitted for, where it can serve that.
+
+        Returns
+        -------
+        Decision
+        """
+        score = self.decision_function(X, cost)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return Decision(self.predict(X), score > 0, score, self._cost_of_rows(X, cost), index=index)
+
+    def _cost_of_rows(self, X: Any, cost: Cost | None) -> Floats:
+        """One cost for each row, by the caller's word or else as in `fit`; an error if neither will do."""
+        n_rows = len(X)
+        if cost is None:
+            if needs_rows(self.cost_):
+                raise ValueError(
+                    f"{type(self).__name__} was fitted with one cost per row, so new rows need theirs: "
+                    "pass cost=, a number or one value per row"
+                )
+            return resolve(self.cost_, X, n_rows)
+        rows = resolve(cost, X, n_rows)
+        if not self.serves_any_cost and is_constant(self.cost_) and not np.all(rows == self.cost_):
+            other = rows[rows != self.cost_][0]
+            raise ValueError(
+                f"{type(self).__name__} was fitted for cost {self.cost_} and cannot decide at cost {other}: "
+                "fit it again with that cost, or with one cost per row"
+            )
+        return rows
+
+    def _check_new_rows(self, X: Any) -> pd.DataFrame | Floats:
+        """Check rows to decide on against what `fit` saw."""
+        check_is_fitted(self)
+        return self._check_features(X, reset=False)
+
+    def _check_training_rows(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        reset: bool = True,
+        min_rows: int = 2,
+    ) -> tuple[pd.DataFrame | Floats, Floats]:
+        """Check rows to learn from: enough of them, with finite targets that, in training, are not all alike."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X = self._check_features(X, reset=reset)
+        target = column_or_1d(
+            check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0), warn=True
+        )
+        check_consistent_length(X, target)
+        if len(target) < min_rows:
+            raise ValueError(f"training needs at least {min_rows} rows, got n_samples = {len(target)}")
+        if reset and np.ptp(target) == 0:
+            raise ValueError(f"y must not be constant, got {target[0]} in all {len(target)} rows")
+        return X, target
+
+    def _check_features(self, X: Any, *, reset: bool) -> pd.DataFrame | Floats:
+        if not isinstance(X, pd.DataFrame):
+            rows: Floats = validate_data(self, X, reset=reset, dtype=np.float64)
+            return rows
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise ValueError(f"X must have at least one row and one column, got 0 in shape {X.shape}")
+        if X.columns.has_duplicates:
+            twice = X.columns[X.columns.duplicated()][0]
+            raise ValueError(f"column names must be unique, got {twice!r} more than once")
+        frame: pd.DataFrame = validate_data(self, X, reset=reset, skip_check_array=True)
+        return frame

@@ -1,0 +1,57 @@
+"""Stream: pairs that learn from one batch of rows after another, for `partial_fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from recuse.networks import Stack
+from recuse.training.feed import Feed, Table
+from recuse.training.stacked import Member, Networks, StackedTrainer
+
+__all__ = ["Stream"]
+
+_MEMORY = 0.9  # how much of the running loss survives each call
+
+
+class Stream:
+    """Test, then train: each table is first a measurement and then one epoch of training.
+
+    Parameters
+    ----------
+    members : sequence of Member
+    networks : Networks
+    slow_start : int
+        How many tables train the regressors alone.
+    """
+
+    def __init__(self, members: Sequence[Member], networks: Networks, slow_start: int) -> None:
+        self.calls, self.slow_start, self.loss = 0, slow_start, torch.zeros(len(members))
+        self._pairs = StackedTrainer(
+            members,
+            networks.regressors([m.seed for m in members]),
+            networks.rejectors([m.rejector_seed for m in members]),
+        )
+
+    def learn(self, table: Table, batch_size: int) -> None:
+        """Measure the present pairs on the table, then train them on it for one epoch."""
+        feed = Feed([table], self.regressor.parameters.device)
+        now: Tensor = self._pairs.validate(feed).cpu()
+        self.loss = now if self.calls == 0 else _MEMORY * self.loss + (1 - _MEMORY) * now
+        step = self._pairs.step_regressors if self.calls < self.slow_start else self._pairs.step_pairs
+        for batch in feed.shuffled(batch_size, 0, self.calls):
+            step(batch)
+        self.calls += 1
+
+    @property
+    def regressor(self) -> Stack:
+        """The regressors as they are now."""
+        return self._pairs.regressor
+
+    @property
+    def rejector(self) -> Stack:
+        """The rejectors as they are now."""
+        assert self._pairs.rejector is not None
+        return self._pairs.rejector

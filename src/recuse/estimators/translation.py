@@ -1,0 +1,155 @@
+"""Rows in the user's units in, tables of the training engine out, and predictions back again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import _check_sample_weight
+
+from recuse.costs import Cost, is_constant, resolve
+from recuse.encoding import TableEncoder
+from recuse.training.feed import Table
+
+__all__ = ["Rows", "Translation"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked rows with their targets, costs and weights, in the user's units."""
+
+    X: pd.DataFrame | Floats
+    y: Floats
+    cost: Floats
+    weight: Floats
+
+    @classmethod
+    def check(cls, X: pd.DataFrame | Floats, y: Floats, cost: Cost, sample_weight: ArrayLike | None) -> Self:
+        """Bring cost and weights to one value per row, and the rows to their canonical form."""
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if weight.sum() <= 0:
+            raise ValueError("sample_weight must be > 0 for at least one row, got only zeros")
+        return cls(X, y, resolve(cost, X, len(y)), weight)._merged()
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def _merged(self) -> Self:
+        """Give the distinct rows in a fixed order, equal ones as one row of their joint weight.
+
+        So a weight of two is the same as two copies, the order of the rows does not matter, and two copies of
+        a row never stand on both sides of a division into training and validation.
+        """
+        present = np.flatnonzero(self.weight > 0)
+        key = np.column_stack([self.cost, self.y, _sortable(self.X)])[present] + 0.0  # no negative zeros
+        order = np.lexsort(key.T)
+        key, present = key[order], present[order]
+        same = (key[1:] == key[:-1]) | (np.isnan(key[1:]) & np.isnan(key[:-1]))
+        first = np.flatnonzero(np.append(True, ~same.all(axis=1)))
+        merged = self.take(present[first])
+        return replace(merged, weight=np.add.reduceat(self.weight[present], first))
+
+    def take(self, rows: NDArray[np.intp]) -> Self:
+        """Give some of the rows."""
+        X = self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows]
+        return type(self)(X, self.y[rows], self.cost[rows], self.weight[rows])
+
+
+@dataclass(frozen=True)
+class Translation:
+    """How features, targets and costs enter the engine, learned from the training rows.
+
+    The target is standardised, so that one set of learning rates suits all units; the cost, in squared
+    units, shrinks by the square of the same factor, which leaves every decision as it was. A cost that varies
+    by row becomes one more input of the rejector, as its standardised logarithm.
+    """
+
+    encoder: TableEncoder
+    cost_column: str | None
+    target_mean: float
+    target_scale: float
+    log_cost: tuple[float, float, float] | None  # floor, mean, scale
+
+    @classmethod
+    def learn(cls, train: Rows, everything: Rows, cost: Cost, *, scale_target: bool) -> Self:
+        """Learn the features from `everything` and the scales from the part trained on."""
+        column = cost if isinstance(cost, str) else None
+        encoder = TableEncoder().fit(_without(everything.X, column), everything.weight)
+        mean, scale = _moments(train.y, train.weight) if scale_target else (0.0, 1.0)
+        log_cost = None if is_constant(cost) else _learn_log(train)
+        return cls(encoder, column, mean, scale if scale > 0 else 1.0, log_cost)
+
+    def table(self, rows: Rows, seed: int = 0) -> Table:
+        """Give the engine's table for these rows."""
+        features = self.features(rows.X)
+        varied = self.log_cost is not None
+        return Table(
+            x=_tensor(features),
+            y=_tensor((rows.y - self.target_mean) / self.target_scale),
+            weight=None if np.ptp(rows.weight) == 0 else _tensor(rows.weight),
+            cost=_tensor(self.cost(rows.cost)) if varied else None,
+            rejector_x=_tensor(self.rejector_features(features, rows.cost)) if varied else None,
+            seed=seed,
+        )
+
+    def features(self, X: Any) -> Floats:
+        """Give what the regressor sees (row, feature)."""
+        return self.encoder.transform(_without(X, self.cost_column))
+
+    def rejector_features(self, features: Floats, cost: Floats) -> Floats:
+        """Give what the rejector sees (row, feature): the same, and the cost where it varies."""
+        if self.log_cost is None:
+            return features
+        floor, mean, scale = self.log_cost
+        return np.column_stack([features, (np.log(cost + floor) - mean) / scale])
+
+    def cost(self, cost: Floats) -> Floats:
+        """Give costs in the units of the engine."""
+        return cost / self.target_scale**2
+
+    def loss(self, loss: Floats) -> Floats:
+        """Give losses of the engine in the user's squared units."""
+        return loss * self.target_scale**2
+
+    def prediction(self, output: Floats) -> Floats:
+        """Give outputs of the regressor in the user's units."""
+        return output * self.target_scale + self.target_mean
+
+
+def _sortable(X: pd.DataFrame | Floats) -> Floats:
+    """Numbers that are equal where the cells are, whatever the type of the column."""
+    if not isinstance(X, pd.DataFrame):
+        return X
+    return np.column_stack([_sortable_column(X[name]) for name in X.columns])
+
+
+def _sortable_column(column: pd.Series[Any]) -> Floats:
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    codes, _ = pd.factorize(column.astype(str).to_numpy(), sort=True)
+    return codes.astype(np.float64)
+
+
+def _without(X: Any, column: str | None) -> Any:
+    return X if column is None else X.drop(columns=column)
+
+
+def _learn_log(rows: Rows) -> tuple[float, float, float]:
+    floor = 1e-3 * float(rows.cost.mean()) or 1.0  # keeps the logarithm of a free rejection finite
+    mean, scale = _moments(np.log(rows.cost + floor), rows.weight)
+    return floor, mean, scale or 1.0
+
+
+def _moments(values: Floats, weight: Floats) -> tuple[float, float]:
+    mean = np.average(values, weights=weight)
+    return float(mean), float(np.average((values - mean) ** 2, weights=weight) ** 0.5)
+
+
+def _tensor(values: Floats) -> torch.Tensor:
+    return torch.as_tensor(values, dtype=torch.float32)
