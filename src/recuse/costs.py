@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Cost = float | ArrayLike | Callable[[Any], ArrayLike] | str
 
-__all__ = ["Cost", "from_money", "is_constant", "needs_rows", "resolve"]
+__all__ = ["Cost", "from_money", "is_constant", "needs_rows", "resolve", "row_values"]
 
 
 def from_money(error: float, error_cost: float, review_cost: float) -> float:
@@ -95,24 +95,38 @@ def resolve(cost: Cost, X: Any, n_rows: int) -> NDArray[np.float64]:
         source, cost = f"cost column {cost!r}", _column(X, cost)
     elif callable(cost):
         source, cost = "the cost returned by the callable", cost(X)
-    return _checked(_numbers(cost, source), source, n_rows)
+    if cost is None:
+        raise ValueError(f"{source} is missing: give a number, one value per row, a callable or a column name")
+    return row_values(cost, source, n_rows)
 
 
-def _column(X: Any, name: str) -> ArrayLike:
+def row_values(values: ArrayLike, source: str, n_rows: int) -> NDArray[np.float64]:
+    """Turn a number or one value per row into finite, non-negative values; errors speak of `source`.
+
+    Examples
+    --------
+    >>> row_values([1, -2], "sample_weight", 2)
+    Traceback (most recent call last):
+    ValueError: sample_weight must be >= 0, got -2.0 at row 1
+    """
+    return _checked(_numbers(values, source), source, n_rows)
+
+
+def _column(X: Any, name: str) -> pd.Series[Any]:
     if not isinstance(X, pd.DataFrame):
         raise ValueError(f"cost={name!r} names a column, so X must be a DataFrame, got {type(X).__name__}")
     if name not in X.columns:
         raise ValueError(f"cost={name!r} must name a column of X, got columns {list(X.columns)}")
-    return X[name].to_numpy()
+    return X[name]
 
 
-def _numbers(cost: Any, source: str) -> NDArray[np.float64]:
-    if cost is None:
-        raise ValueError(f"{source} is missing: give a number, one value per row, a callable or a column name")
+def _numbers(values: Any, source: str) -> NDArray[np.float64]:
     try:
-        return np.asarray(cost, dtype=np.float64)
+        if isinstance(values, pd.Series):  # its gaps may be of any type
+            return values.to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{source} must be numeric, got {cost!r:.80}") from error
+        raise ValueError(f"{source} must be numeric, got {values!r:.80}") from error
 
 
 def _checked(values: NDArray[np.float64], source: str, n_rows: int) -> NDArray[np.float64]:

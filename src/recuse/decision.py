@@ -58,10 +58,12 @@ class Decision:
         cost: ArrayLike,
         index: pd.Index[Any] | None = None,
     ) -> None:
-        rows = np.array(prediction, dtype=np.float64)
+        rows, flags = np.array(prediction, dtype=np.float64), np.array(accepted)
+        if not np.isin(flags, (0, 1)).all():
+            raise ValueError(f"accepted must be True or False, got {flags[~np.isin(flags, (0, 1))][0]}")
         columns = {
             "prediction": rows,
-            "accepted": np.array(accepted, dtype=np.bool_),
+            "accepted": flags.astype(np.bool_),
             "score": np.array(score, dtype=np.float64),
             "cost": resolve(cost, None, len(rows)) if rows.ndim == 1 else rows,
         }
@@ -95,6 +97,10 @@ class Decision:
         return all(np.array_equal(self._column(f.name), other._column(f.name)) for f in fields(self))
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        """Pickle by the constructor, so that what comes back is immutable too."""
+        return type(self), tuple(self._column(f.name) for f in fields(self))
 
     def __repr__(self) -> str:
         accepted = int(self.accepted.sum())

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from recuse.costs import resolve
@@ -223,31 +224,23 @@ def risk_coverage_curve(y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike) 
     """
     error, rank = squared_error(y_true, y_pred), _rows(score, "score")
     _same_length(y_true=error, score=rank)
-    order = np.argsort(-rank, kind="stable")
+    # within a tie by error, so that the order of the rows cannot change even the last digit
+    order = np.lexsort((error, -rank))
     ranked = rank[order]
-    last_of_tie = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
-    count = last_of_tie + 1
-    # summed per group of ties, so that the order within a tie cannot change even the last digit
-    groups = np.split(np.sort(_tie_key(error[order], last_of_tie)), count[:-1])
-    sums = np.cumsum([group["error"].sum() for group in groups])
-    return count / len(error), sums / count, ranked[last_of_tie]
-
-
-def _tie_key(error: Floats, last_of_tie: NDArray[np.intp]) -> NDArray[np.void]:
-    keyed = np.empty(len(error), dtype=[("tie", np.intp), ("error", np.float64)])
-    keyed["tie"] = np.searchsorted(last_of_tie, np.arange(len(error)))
-    keyed["error"] = error
-    return keyed
+    count = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]) + 1, len(ranked))
+    return count / len(error), np.cumsum(error[order])[count - 1] / count, ranked[count - 1]
 
 
 def area_under_risk_coverage(y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, *, excess: bool = False) -> float:
     """Area under the risk-coverage curve: the mean risk over all coverages; smaller is better.
 
+    Rows of equal score stand in no order: they count by the mean over all their orders.
+
     Parameters
     ----------
     y_true, y_pred, score : array-like of shape (n_rows,)
     excess : bool, default=False
-        Subtract the area of the oracle order, which accepts rows by their true error.
+        Subtract the area of the oracle order, which accepts rows by their true error; never negative.
 
     Examples
     --------
@@ -257,11 +250,15 @@ def area_under_risk_coverage(y_true: ArrayLike, y_pred: ArrayLike, score: ArrayL
     0.0
     """
     coverage, risk, _ = risk_coverage_curve(y_true, y_pred, score)
-    # every row of a tie carries the risk of the whole tie: the expectation over a random threshold
-    area = float(np.sum(np.diff(coverage, prepend=0.0) * risk))
+    rows = np.arange(1, len(np.asarray(y_true)) + 1)
+    count = np.rint(coverage * len(rows))
+    # within a tie the expected sum of errors grows evenly from row to row
+    sums = np.interp(rows, np.append(0.0, count), np.append(0.0, risk * count))
+    area = float(np.mean(sums / rows))
     if not excess:
         return area
-    return area - area_under_risk_coverage(y_true, y_pred, -squared_error(y_true, y_pred))
+    oracle = area_under_risk_coverage(y_true, y_pred, -squared_error(y_true, y_pred))
+    return max(area - oracle, 0.0)  # below zero by rounding only
 
 
 def cost_curve(y_true: ArrayLike, decisions: Iterable[DecisionLike]) -> pd.DataFrame:
@@ -284,7 +281,10 @@ def cost_curve(y_true: ArrayLike, decisions: Iterable[DecisionLike]) -> pd.DataF
 
 
 class _RcRScorer:
-    """``scoring=rcr_scorer``: the negative RcR loss of ``estimator.decide(X)``, for model selection."""
+    """``scoring=rcr_scorer``: the negative RcR loss of ``estimator.decide(X)``, for model selection.
+
+    The estimator may be the last step of a pipeline.
+    """
 
     def __call__(
         self,
@@ -294,6 +294,9 @@ class _RcRScorer:
         cost: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
+        if isinstance(estimator, Pipeline):
+            features = estimator[:-1].transform(X) if len(estimator) > 1 else X
+            return self(estimator[-1], features, y, cost, sample_weight)
         return -evaluate(y, estimator.decide(X, cost=cost), sample_weight=sample_weight)["rcr_loss"]
 
     def get_metadata_routing(self) -> MetadataRequest:
@@ -331,7 +334,7 @@ def _flags(accepted: ArrayLike) -> Flags:
     if not np.isin(flags, (0, 1)).all():
         row = int((~np.isin(flags, (0, 1))).argmax())
         raise ValueError(f"accepted must be True or False, got {flags[row]} at row {row}")
-    return flags.astype(bool)
+    return flags.astype(np.bool_)
 
 
 def _same_length(**columns: Any) -> None:

@@ -153,7 +153,8 @@ class StackedMLP:
         self.parameters = torch.zeros(size, device=device, dtype=dtype)
         self.gradient = torch.zeros_like(self.parameters)
         self._weights, self._gradients = self.views(self.parameters), self.views(self.gradient)
-        self._work: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
+        self._outputs: dict[int, list[Tensor]] = {}  # by number of rows; made once, then used again
+        self._deltas: dict[int, list[Tensor]] = {}
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """See a buffer laid out like `parameters` as tensors (member, out, in), one for each layer."""
@@ -187,7 +188,7 @@ class StackedMLP:
         call with as many rows overwrites.
         """
         tables, features, rows = x.shape
-        outputs, _ = self._workspace(rows)
+        outputs = self._outputs_for(rows)
         # members that share a table share one product: (table, member * width, feature) @ (table, feature, row)
         first = self._weights[0].view(tables, -1, features)
         torch.bmm(first, x, out=outputs[0].view(tables, -1, rows))
@@ -201,7 +202,10 @@ class StackedMLP:
         """Fill `gradient`, given the derivative of the loss by the last outputs (member, row)."""
         x = self._input
         tables, features, rows = x.shape
-        outputs, deltas = self._workspace(rows)
+        outputs = self._outputs_for(rows)
+        if rows not in self._deltas:
+            self._deltas[rows] = [torch.empty_like(o) for o in outputs[:-1]]
+        deltas = self._deltas[rows]
         delta = grad.unsqueeze(1)  # (member, 1, row)
         for layer in range(len(self._weights) - 1, 0, -1):
             below = outputs[layer - 1]
@@ -220,12 +224,11 @@ class StackedMLP:
         else:
             torch.bmm(weight, delta, out=out)
 
-    def _workspace(self, rows: int) -> tuple[list[Tensor], list[Tensor]]:
-        """Outputs and deltas of every layer for this many rows; made once, then used again."""
-        if rows not in self._work:
-            outputs = [self.parameters.new_empty(self.members, s.shape[1], rows) for s in self._weights]
-            self._work[rows] = outputs, [torch.empty_like(o) for o in outputs[:-1]]
-        return self._work[rows]
+    def _outputs_for(self, rows: int) -> list[Tensor]:
+        if rows not in self._outputs:
+            shapes = [(members, out, rows) for members, out, _ in self._shapes]
+            self._outputs[rows] = [self.parameters.new_empty(shape) for shape in shapes]
+        return self._outputs[rows]
 
     def take(self, members: Sequence[int]) -> StackedMLP:
         """Give a new stack of copies of some members, in this order, repeats allowed."""
@@ -344,13 +347,16 @@ class LoopedModules:
         return self._copy(range(len(self)), dtype, torch.device(device))
 
     def _copy(self, members: Sequence[int], dtype: torch.dtype, device: torch.device) -> LoopedModules:
-        out = copy.copy(self)
-        out.seeds, out._outputs = [self.seeds[m] for m in members], []
+        out = object.__new__(type(self))
+        # the stream of dropout starts again: how far this one has run depends on the other members
+        out.inputs, out.seeds, out._steps = self.inputs, [self.seeds[m] for m in members], 0
         out._adopt([copy.deepcopy(self.modules[m]) for m in members], device, dtype)
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"inputs": self.inputs, "seeds": self.seeds, "_steps": self._steps, "modules": self.modules}
+        # copies: a module of this stack would drag the whole buffer along with each of its parameters
+        modules = copy.deepcopy(self.modules)
+        return {"inputs": self.inputs, "seeds": self.seeds, "_steps": self._steps, "modules": modules}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

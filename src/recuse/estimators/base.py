@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from recuse.decision import Decision
 __all__ = ["RejectingRegressor"]
 
 Floats = NDArray[np.float64]
+
+_LARGEST = 1e150
 
 
 class RejectingRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -56,9 +60,10 @@ class RejectingRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         -------
         Decision
         """
-        score = self.decision_function(X, cost)
+        rows_cost = self._cost_of_rows(self._check_new_rows(X), cost)
+        score = self.decision_function(X, rows_cost)
         index = X.index if isinstance(X, pd.DataFrame) else None
-        return Decision(self.predict(X), score > 0, score, self._cost_of_rows(X, cost), index=index)
+        return Decision(self.predict(X), score > 0, score, rows_cost, index=index)
 
     def _cost_of_rows(self, X: Any, cost: Cost | None) -> Floats:
         """One cost for each row, by the caller's word or else as in `fit`; an error if neither will do."""
@@ -78,6 +83,16 @@ class RejectingRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
                 "fit it again with that cost, or with one cost per row"
             )
         return rows
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the estimator as it was if the block fails or is interrupted."""
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def _check_new_rows(self, X: Any) -> pd.DataFrame | Floats:
         """Check rows to decide on against what `fit` saw."""
@@ -102,6 +117,9 @@ class RejectingRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
         check_consistent_length(X, target)
         if len(target) < min_rows:
             raise ValueError(f"training needs at least {min_rows} rows, got n_samples = {len(target)}")
+        largest = np.abs(target).max()
+        if largest > _LARGEST:
+            raise ValueError(f"y must be at most {_LARGEST} in size, so that it can be squared, got {largest}")
         if reset and np.ptp(target) == 0:
             raise ValueError(f"y must not be constant, got {target[0]} in all {len(target)} rows")
         return X, target

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from recuse import surrogates
 from recuse.costs import Cost, is_constant, needs_rows
@@ -63,7 +64,7 @@ class RcRRegressor(RejectingRegressor):
     scale_target : bool, default=True
         Standardise the target (and the cost with it) inside; the results stay in the user's units.
     warm_start : bool, default=False
-        Let another `fit` go on from the present networks, without Slow-Start.
+        Let another `fit` go on from the present networks, as many as there are, without Slow-Start.
     random_state : int, RandomState or None, default=None
     device : str, default="cpu"
         Where to train; networks this small are usually fastest on the CPU.
@@ -159,20 +160,19 @@ class RcRRegressor(RejectingRegressor):
         -------
         RcRRegressor
         """
-        self._check_parameters()
-        going_on = self.warm_start and hasattr(self, "regressor_")
-        chosen_cost = self.cost if cost is None else cost
-        rows = self._training_rows(X, y, chosen_cost, sample_weight)
-        random = check_random_state(self.random_state)
-        seeds = _seeds(random, self.n_members + 1)
-        train, held_out = self._divide(rows, validation, chosen_cost, random)
-        if not going_on:
-            self._translation = Translation.learn(train, rows, chosen_cost, scale_target=self.scale_target)
-        self.cost_ = chosen_cost
-        members = self._members(seeds[1:])
-        trained = self._train(train, held_out, members, shuffle=seeds[0], going_on=going_on)
-        self._keep(trained, members)
-        self._stream = None
+        with self._all_or_nothing():
+            self._check_parameters()
+            going_on = self.warm_start and hasattr(self, "regressor_")
+            chosen_cost = self.cost if cost is None else cost
+            rows = self._training_rows(X, y, chosen_cost, sample_weight, reset=not going_on)
+            random = check_random_state(self.random_state)
+            seeds = _seeds(random, self._count_members(going_on) + 1)
+            train, held_out = self._divide(rows, validation, chosen_cost, random)
+            self._learn_translation(train, rows, chosen_cost, going_on)
+            members = self._members(seeds[1:])
+            trained = self._train(train, held_out, members, shuffle=seeds[0], going_on=going_on)
+            self._keep(trained, members)
+            self._stream = None
         return self
 
     def partial_fit(
@@ -182,33 +182,32 @@ class RcRRegressor(RejectingRegressor):
         cost: Cost | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train for one epoch on these rows, and keep what was learned before.
+        """Train for one epoch on these rows, and keep what was learned before, here or in `fit`.
 
-        The first `slow_start` calls train the regressor alone. Each call first measures the present networks on the
-        new rows, which chooses among the learning rates; there is no other validation.
+        Unless the model comes from `fit`, the first `slow_start` calls train the regressor alone. Each call but the
+        first measures the present networks on the new rows before it trains, which chooses among the learning rates;
+        there is no other validation.
 
         Parameters
         ----------
         X, y, cost, sample_weight : as in `fit`
-            Columns, categories and scales are learned from the first call.
+            Columns, categories and scales are learned from the first call, and a constant cost stays what it was.
 
         Returns
         -------
         RcRRegressor
         """
-        first = self._stream is None
-        chosen_cost = self.cost if cost is None else cost
-        if first:
-            self._check_parameters()
-        rows = self._training_rows(X, y, chosen_cost, sample_weight, reset=first)
-        self.cost_ = chosen_cost
-        if first:
-            self._translation = Translation.learn(rows, rows, chosen_cost, scale_target=self.scale_target)
-            seeds = _seeds(check_random_state(self.random_state), self.n_members)
-            self._stream = Stream(self._members(seeds), self._new_networks(), self._solo_calls())
-        assert self._stream is not None
-        self._stream.learn(self._translation.table(rows), self.batch_size)
-        self._choose(self._stream.regressor, self._stream.rejector, self._stream.loss)
+        with self._all_or_nothing():
+            going_on = hasattr(self, "regressor_")
+            chosen_cost = self.cost if cost is None else cost
+            if self._stream is None:
+                self._check_parameters()
+            rows = self._training_rows(X, y, chosen_cost, sample_weight, reset=not going_on)
+            self._learn_translation(rows, rows, chosen_cost, going_on)
+            if self._stream is None:
+                self._stream = self._new_stream(going_on)
+            self._stream.learn(self._translation.table(rows), self.batch_size)
+            self._choose(self._stream.regressor, self._stream.rejector, self._stream.loss)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -251,6 +250,7 @@ class RcRRegressor(RejectingRegressor):
     @property
     def serves_any_cost(self) -> bool:
         """Whether any cost can be asked for: only where the cost varied by row in training."""
+        check_is_fitted(self)
         return self._translation.log_cost is not None
 
     def _check_parameters(self) -> None:
@@ -265,7 +265,30 @@ class RcRRegressor(RejectingRegressor):
         require(bool(rates) and all(map(is_rate, rates)), "learning_rate", "> 0 and finite", self.learning_rate)
         known = callable(self.network) or self.network in ("mlp", "linear")
         require(known, "network", "'mlp', 'linear' or a callable", self.network)
-        require(all(map(is_count, self.hidden)), "hidden", "a tuple of ints >= 1", self.hidden)
+        widths = isinstance(self.hidden, Sequence) and all(map(is_count, self.hidden))
+        require(widths, "hidden", "a tuple of ints >= 1", self.hidden)
+
+    def _count_members(self, going_on: bool) -> int:
+        return len(self.regressor_) if going_on else self.n_members
+
+    def _learn_translation(self, train: Rows, everything: Rows, cost: Cost, going_on: bool) -> None:
+        """Learn scales and columns, or check that the cost suits what was learned before."""
+        if not going_on:
+            self._translation = Translation.learn(train, everything, cost, scale_target=self.scale_target)
+        elif not self.serves_any_cost and not is_constant(cost):
+            raise ValueError(
+                f"{type(self).__name__} was first fitted for the constant cost {self.cost_}, "
+                "so it cannot go on with a cost that varies by row: fit it afresh"
+            )
+        elif self._stream is not None and not self.serves_any_cost and cost != self.cost_:
+            raise ValueError(f"partial_fit goes on at the cost of its first call, {self.cost_}, got {cost!r}")
+        self.cost_ = cost
+
+    def _new_stream(self, going_on: bool) -> Stream:
+        seeds = _seeds(check_random_state(self.random_state), self._count_members(going_on))
+        if going_on:
+            return Stream(self._members(seeds), self._present_networks(), slow_start=0)
+        return Stream(self._members(seeds), self._new_networks(), self._solo_calls())
 
     def _solo_calls(self) -> int:
         if self.slow_start == "auto":
@@ -273,7 +296,9 @@ class RcRRegressor(RejectingRegressor):
         return self.slow_start
 
     def _learning_rates(self) -> list[float]:
-        return list(np.atleast_1d(np.asarray(self.learning_rate, dtype=np.float64)).tolist())
+        rates = self.learning_rate
+        several = list(rates) if isinstance(rates, Sequence | np.ndarray) else [rates]
+        return [float(rate) if is_rate(rate) else rate for rate in several]
 
     def _training_rows(
         self,
@@ -287,6 +312,8 @@ class RcRRegressor(RejectingRegressor):
         rows = Rows.check(*self._check_training_rows(X, y, reset=reset), cost, sample_weight)
         if len(rows) < 2:
             raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
+        if reset and np.ptp(rows.y) == 0:
+            raise ValueError(f"y must not be constant, got {rows.y[0]} in all rows of weight > 0")
         return rows
 
     def _divide(
@@ -301,11 +328,14 @@ class RcRRegressor(RejectingRegressor):
 
     def _validation_rows(self, validation: tuple[Any, ...], cost: Cost) -> Rows:
         if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
-            raise ValueError("validation must be a tuple (X, y) or (X, y, cost)")
+            raise ValueError(f"validation must be a tuple (X, y) or (X, y, cost), got {_shape(validation)}")
         if len(validation) == 2 and needs_rows(cost):
             raise ValueError("cost has one value per row, so validation needs its own: pass (X, y, cost)")
-        X, y = self._check_training_rows(validation[0], validation[1], reset=False, min_rows=1)
-        return Rows.check(X, y, cost if len(validation) == 2 else validation[2], None)
+        try:
+            X, y = self._check_training_rows(validation[0], validation[1], reset=False, min_rows=1)
+            return Rows.check(X, y, cost if len(validation) == 2 else validation[2], None)
+        except ValueError as error:
+            raise ValueError(f"in validation: {error}") from error
 
     def _members(self, seeds: Sequence[int]) -> list[Member]:
         """Every learning rate for every seed; the rates of one seed stand together."""
@@ -329,7 +359,7 @@ class RcRRegressor(RejectingRegressor):
         again = [member for member in range(len(self.regressor_)) for _ in range(rates)]
 
         def builder(stack: Stack) -> Callable[[Sequence[int]], Stack]:
-            return lambda seeds: stack.to(torch.float32, self.device).take(again[: len(seeds)])
+            return lambda _: stack.to(torch.float32, self.device).take(again)
 
         return Networks(builder(self.regressor_), builder(self.rejector_))
 
@@ -382,6 +412,10 @@ class RcRRegressor(RejectingRegressor):
         self.learning_rate_ = [rates[int(best_rate[member])] for member in usable]
         self.validation_loss_ = float(self._translation.loss(loss[chosen].double().numpy()).mean())
         return chosen
+
+
+def _shape(value: object) -> str:
+    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, Sequence) else type(value).__name__
 
 
 def _seeds(random: np.random.RandomState, count: int) -> list[int]:

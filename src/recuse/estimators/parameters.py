@@ -30,7 +30,9 @@ def is_count(value: Any, least: int = 1) -> bool:
     >>> is_count(3), is_count(0), is_count(2.0), is_count(True)
     (True, False, False, False)
     """
-    return isinstance(value, Integral) and type(value) is not bool and int(value) >= least
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, Integral) and int(value) >= least
 
 
 def is_rate(value: Any) -> bool:

@@ -19,6 +19,8 @@ _MEMORY = 0.9  # how much of the running loss survives each call
 class Stream:
     """Test, then train: each table is first a measurement and then one epoch of training.
 
+    The first table is measured after training, since before it the learning rates have not yet made a difference.
+
     Parameters
     ----------
     members : sequence of Member
@@ -38,12 +40,18 @@ class Stream:
     def learn(self, table: Table, batch_size: int) -> None:
         """Measure the present pairs on the table, then train them on it for one epoch."""
         feed = Feed([table], self.regressor.parameters.device)
-        now: Tensor = self._pairs.validate(feed).cpu()
-        self.loss = now if self.calls == 0 else _MEMORY * self.loss + (1 - _MEMORY) * now
+        if self.calls > 0:
+            self.loss = _MEMORY * self.loss + (1 - _MEMORY) * self._measure(feed)
         step = self._pairs.step_regressors if self.calls < self.slow_start else self._pairs.step_pairs
         for batch in feed.shuffled(batch_size, 0, self.calls):
             step(batch)
+        if self.calls == 0:
+            self.loss = self._measure(feed)
         self.calls += 1
+
+    def _measure(self, feed: Feed) -> Tensor:
+        loss: Tensor = self._pairs.validate(feed).cpu()
+        return loss.nan_to_num(nan=torch.inf)  # so that a minimum passes a broken member by
 
     @property
     def regressor(self) -> Stack:

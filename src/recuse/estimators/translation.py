@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _check_sample_weight
 
-from recuse.costs import Cost, is_constant, resolve
+from recuse.costs import Cost, is_constant, resolve, row_values
 from recuse.encoding import TableEncoder
 from recuse.training.feed import Table
 
@@ -32,7 +31,7 @@ class Rows:
     @classmethod
     def check(cls, X: pd.DataFrame | Floats, y: Floats, cost: Cost, sample_weight: ArrayLike | None) -> Self:
         """Bring cost and weights to one value per row, and the rows to their canonical form."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = row_values(1.0 if sample_weight is None else sample_weight, "sample_weight", len(y))
         if weight.sum() <= 0:
             raise ValueError("sample_weight must be > 0 for at least one row, got only zeros")
         return cls(X, y, resolve(cost, X, len(y)), weight)._merged()
@@ -132,12 +131,18 @@ def _sortable(X: pd.DataFrame | Floats) -> Floats:
 def _sortable_column(column: pd.Series[Any]) -> Floats:
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    codes, _ = pd.factorize(column.astype(str).to_numpy(), sort=True)
+    text = column.astype(object).map(repr).to_numpy(dtype=object)  # tells 1 from "1"
+    text[column.isna()] = ""
+    codes, _ = pd.factorize(text, sort=True)
     return codes.astype(np.float64)
 
 
 def _without(X: Any, column: str | None) -> Any:
-    return X if column is None else X.drop(columns=column)
+    if column is None:
+        return X
+    if not isinstance(X, pd.DataFrame):
+        raise ValueError(f"cost={column!r} names a column, so X must be a DataFrame, got {type(X).__name__}")
+    return X.drop(columns=column)
 
 
 def _learn_log(rows: Rows) -> tuple[float, float, float]:

@@ -13,7 +13,7 @@ from recuse.networks import pad_rows, with_bias
 
 __all__ = ["Batch", "Feed", "Table"]
 
-_CHUNK = 4096  # rows seen at once where order does not matter
+_CHUNK = 1024  # rows validated at once: few enough to stay in the cache
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ class Feed:
         self._y = _stacked([t.y for t in tables], device)
         self._weight = _stacked([_relative(t) for t in tables], device)
         costs = [t.cost for t in tables if t.cost is not None]
+        if len(costs) not in (0, len(tables)):
+            raise ValueError(f"either all tables have a cost per row or none, got {len(costs)} of {len(tables)}")
         self._cost = _stacked(costs, device) if costs else None
         self._fixed: dict[int, list[Batch]] = {}
 

@@ -8,6 +8,7 @@ Slow-Start, which depends on neither.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -103,7 +104,7 @@ class Trained:
     epoch : Tensor of shape (member,)
         The best epoch, counted from the start of training; -1 where there is none.
     history : Tensor of shape (epoch, member)
-        Validation loss of every epoch that took part in the choice.
+        Validation loss of every epoch that took part in the choice; infinite once a member is dropped or done.
     diverged : dict of int to int
         Members that met infinite or undefined values, and the epoch in which they were dropped.
     """
@@ -194,8 +195,9 @@ class StackedTrainer:
             residual, _ = self._residuals(batch, training=False)
             loss = residual.square_()
             if self.rejector is not None:
-                score = self.rejector.forward(batch.rejector_x)
-                loss = torch.where(score.view_as(loss) > 0, loss, self._costs(batch))
+                score = self.rejector.forward(batch.rejector_x).view_as(loss)
+                # a rejection must not hide that a network is infinite or undefined: 0 * inf is NaN
+                loss = torch.where(score > 0, loss, self._costs(batch)) + 0 * loss * score
             share = batch.share * (batch.real / feed.rows)
             total += (loss * share).sum(dim=2).flatten()
         return total
@@ -225,13 +227,14 @@ class _Best:
 
     def see(self, loss: Tensor, epoch: Tensor, active: Tensor) -> None:
         """Keep the weights of the active members whose validation loss is the lowest yet."""
-        for member in (~loss.isfinite()).nonzero().flatten().tolist():
+        for member in (~loss.isfinite() & active).nonzero().flatten().tolist():
             if member not in self.diverged:
                 self.diverged[member] = int(epoch[member])
                 self._trainer.freeze(member)
         loss[list(self.diverged)] = torch.inf
+        loss[~active] = torch.inf
         self.history.append(loss)
-        improved = ((loss < self.loss) & active).nonzero().flatten()
+        improved = (loss < self.loss).nonzero().flatten()
         if len(improved):
             self._keep(improved, loss, epoch)
 
@@ -280,11 +283,8 @@ def train_pairs(
     Trained
         Members in the order given.
     """
-    device = torch.device(plan.device)
-    feed, held_out = Feed(tables, device), Feed(validation, device)
-    starts = list(dict.fromkeys(member.start for member in members))
-    start_of = [starts.index(member.start) for member in members]
-    solo = [members[start_of.index(i)] for i in range(len(starts))]
+    feed, held_out = _feeds(tables, validation, members, plan)
+    solo, start_of = _shared_starts(members)
     alone = StackedTrainer(solo, networks.regressors([m.seed for m in solo]))
     ready = _slow_start(alone, feed, held_out, plan)[start_of]
     rejector = networks.rejectors([m.rejector_seed for m in members])
@@ -306,17 +306,38 @@ def train_regressors(
     plan: Plan,
 ) -> Trained:
     """Train regressors alone on the squared error, each with its best epoch by validation error ("Sup")."""
-    device = torch.device(plan.device)
-    feed, held_out = Feed(tables, device), Feed(validation, device)
+    feed, held_out = _feeds(tables, validation, members, plan)
     trainer = StackedTrainer(members, networks.regressors([m.seed for m in members]))
     best = _Best(trainer)
-    every = torch.ones(len(members), dtype=torch.bool, device=device)
+    every = torch.ones_like(best.epoch, dtype=torch.bool)
     for epoch in range(plan.epochs):
         for batch in feed.shuffled(plan.batch_size, _SOLO, epoch):
             trainer.step_regressors(batch)
         best.see(trainer.validate(held_out), torch.full_like(best.epoch, epoch), active=every)
         plan.tell(epoch)
     return best.restore()
+
+
+def _feeds(
+    tables: Sequence[Table], validation: Sequence[Table], members: Sequence[Member], plan: Plan
+) -> tuple[Feed, Feed]:
+    count, device = _count_tables(members), torch.device(plan.device)
+    if not len(tables) == len(validation) == count:
+        raise ValueError(
+            f"every table needs members and a validation table, got {len(tables)} tables, "
+            f"{len(validation)} validation tables and members for {count}"
+        )
+    return Feed(tables, device), Feed(validation, device)
+
+
+def _shared_starts(members: Sequence[Member]) -> tuple[list[Member], list[int]]:
+    """Give members whose Slow-Starts are all there are, and for every member the place of its own among them."""
+    starts = list(dict.fromkeys(member.start for member in members))
+    per_table = Counter(table for table, *_ in starts)
+    if len(set(per_table.values())) > 1:  # a stack needs as many for each table
+        return list(members), list(range(len(members)))
+    start_of = [starts.index(member.start) for member in members]
+    return [members[start_of.index(i)] for i in range(len(starts))], start_of
 
 
 def _slow_start(trainer: StackedTrainer, feed: Feed, held_out: Feed, plan: Plan) -> Tensor:
@@ -366,6 +387,6 @@ def _by_surrogate(members: Sequence[Member], device: torch.device) -> list[tuple
 def _count_tables(members: Sequence[Member]) -> int:
     tables = [member.table for member in members]
     count = max(tables) + 1
-    if tables != [i * count // len(tables) for i in range(len(tables))]:
+    if len(tables) % count or tables != [i * count // len(tables) for i in range(len(tables))]:
         raise ValueError(f"members must be ordered by table, with as many for each table, got tables {tables}")
     return count

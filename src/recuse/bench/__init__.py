@@ -1,0 +1,1 @@
+"""Experiments of published papers, from a specification to tables and figures."""

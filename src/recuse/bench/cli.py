@@ -1,0 +1,111 @@
+"""`recuse bench`: the command line of the experiments."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Run the experiments of published papers.", no_args_is_help=True)
+
+PaperOption = Annotated[str, typer.Option(help="Name of a paper, or the path of its TOML file.")]
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+@app.command("paper")
+def paper_command(
+    tables: Annotated[str, typer.Option(help="Tables, separated by commas.")] = (
+        "mlp,mlp_logistic,mlp_mse,linear_logistic,complete"
+    ),
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results; start again to go on.")] = Path(
+        "results"
+    ),
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")] = 1,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Random splits.")] = None,
+    datasets: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
+    costs: Annotated[str | None, typer.Option(help="Only these costs, separated by commas.")] = None,
+    figures: Annotated[bool, typer.Option(help="Also run and draw the figures.")] = True,
+    paper: PaperOption = "rcr2023",
+) -> None:
+    """Run a paper's tables and figures and print our numbers beside the printed ones."""
+    from recuse.bench.paper import run_paper
+    from recuse.bench.spec import load
+
+    try:
+        chosen_costs = None if costs is None else [float(cost) for cost in _words(costs) or []]
+        written = run_paper(
+            load(paper),
+            _words(tables) or [],
+            output,
+            jobs=jobs,
+            repeats=repeats,
+            datasets=_words(datasets),
+            costs=chosen_costs,
+            draw=figures,
+        )
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(str(error)) from error
+    _print_tables(written, output)
+
+
+def _print_tables(written: dict[str, pd.DataFrame], output: Path) -> None:
+    console = Console()
+    for name, table in written.items():
+        console.print(_rich_table(name, table))
+    console.print(f"Everything is in [bold]{output}[/]; open [bold]{output / 'README.md'}[/] first.")
+
+
+def _rich_table(title: str, table: pd.DataFrame) -> Table:
+    """One row for each cell; ours above, the printed number below in grey."""
+    metrics = list(dict.fromkeys(table["metric"]))
+    lines = Table("data set", "model", "surrogate", "cost", *metrics, title=title, header_style="bold")
+    for key, cell in table.groupby(["dataset", "model", "surrogate", "cost"], sort=False):
+        names = [f"{part:g}" if isinstance(part, float) else str(part) for part in key]
+        lines.add_row(*names, *[_both(row) for _, row in cell.iterrows()])
+    return lines
+
+
+def _both(row: pd.Series[float]) -> str:
+    printed = "" if math.isnan(row["paper_mean"]) else f"\n[dim]{row['paper_mean']:.2f}[/]"
+    return f"{row['mean']:.2f}{printed}"
+
+
+@app.command("speed")
+def speed_command(
+    table: Annotated[str, typer.Option(help="Table whose trainings are timed.")] = "mlp",
+    epochs: Annotated[int, typer.Option(min=5, help="Epochs of each training, in place of the protocol's.")] = 50,
+    datasets: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
+    paper: PaperOption = "rcr2023",
+) -> None:
+    """Time the script a researcher would write against the stacked engine, on the same trainings and one core."""
+    from recuse.bench.spec import load
+    from recuse.bench.speed import compare
+
+    console = Console()
+    lines = Table("data set", "trainings", "straightforward", "stacked", "ratio", header_style="bold")
+    total = [0.0, 0.0]
+    with console.status("timing"):
+        for timing in compare(load(paper), table, epochs=epochs, names=tuple(_words(datasets) or ())):
+            total = [total[0] + timing.straightforward, total[1] + timing.stacked]
+            lines.add_row(
+                timing.dataset,
+                str(timing.trainings),
+                f"{timing.straightforward:.1f} s",
+                f"{timing.stacked:.2f} s",
+                f"{timing.straightforward / timing.stacked:.1f} x",
+            )
+    lines.add_section()
+    lines.add_row("whole table", "", f"{total[0]:.1f} s", f"{total[1]:.2f} s", f"{total[0] / total[1]:.1f} x")
+    console.print(lines)

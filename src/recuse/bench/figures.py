@@ -1,0 +1,130 @@
+"""Records of single runs in, the paper's figures out; the band is one standard deviation over the repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from recuse.bench.groups import SUPERVISED
+from recuse.bench.spec import Paper
+from recuse.displays import PALETTE
+from recuse.extras import import_extra
+
+__all__ = ["accepted_loss_against_rejection", "losses_against_cost", "losses_against_share"]
+
+_MEASURES = {"rcrloss": "RcR loss", "al": "accepted loss"}
+_MARKERS = "osD^vP*X"
+_TITLES = {
+    "abalone": "Abalone",
+    "airfoil": "Airfoil",
+    "auto_mpg": "Auto-mpg",
+    "housing": "Housing",
+    "concrete": "Concrete",
+}
+
+
+def losses_against_cost(records: pd.DataFrame, paper: Paper, model: str, path: Path) -> None:
+    """RcR loss and accepted loss against the cost for every surrogate, one column per data set."""
+    chosen = records[(records["model"] == model) & (records["surrogate"] != SUPERVISED)]
+    names = [name for name in paper.costs if name in set(chosen["dataset"])]
+    figure, axes = _grid(2, len(names))
+    surrogates = list(dict.fromkeys(chosen["surrogate"]))
+    for column, name in enumerate(names):
+        part = chosen[chosen["dataset"] == name]
+        for ax, measure in zip(axes[:, column], _MEASURES, strict=True):
+            for style, surrogate in enumerate(surrogates):
+                _band(ax, part[part["surrogate"] == surrogate], "cost", measure, surrogate, style)
+            _reference(ax, paper, name, model, measure)
+        axes[0, column].set_title(_TITLES.get(name, name))
+        axes[1, column].set_xlabel("cost of a rejection")
+    _finish(figure, axes, path)
+
+
+def losses_against_share(records: pd.DataFrame, paper: Paper, path: Path) -> None:
+    """RcR loss and accepted loss against the share of the training rows, one column per data set and cost."""
+    panels = [(name, cost) for name, costs in paper.training_share.costs.items() for cost in costs]
+    panels = [(name, cost) for name, cost in panels if _cell(records, name, cost).shape[0]]
+    figure, axes = _grid(2, len(panels))
+    for column, (name, cost) in enumerate(panels):
+        part = _cell(records, name, cost)
+        for style, (ax, measure) in enumerate(zip(axes[:, column], _MEASURES, strict=True)):
+            _band(ax, part.assign(share=100 * part["share"]), "share", measure, paper.training_share.surrogate, style)
+        axes[0, column].set_title(f"{_TITLES.get(name, name)}, cost {cost:g}")
+        axes[1, column].set_xlabel("training rows used (%)")
+    _finish(figure, axes, path, legend=False)
+
+
+def accepted_loss_against_rejection(
+    methods: dict[str, pd.DataFrame], printed: pd.DataFrame, datasets: Sequence[str], path: Path
+) -> None:
+    """Accepted loss against rejection rate, one panel per data set and one curve per method.
+
+    Parameters
+    ----------
+    methods : dict of str to DataFrame
+        Records with columns dataset, cost, repeat, rej, al.
+    printed : DataFrame
+        The paper's comparison table, drawn as hollow marks.
+    datasets : sequence of str
+    path : Path
+    """
+    figure, axes = _grid(1, len(datasets), height=3.4, width=3.6)
+    for ax, name in zip(axes[0], datasets, strict=True):
+        for style, (method, records) in enumerate(methods.items()):
+            mean = records[records["dataset"] == name].groupby("cost")[["rej", "al"]].mean().sort_values("rej")
+            deviation = records[records["dataset"] == name].groupby("cost")["al"].std().loc[mean.index]
+            ax.errorbar(mean["rej"], mean["al"], yerr=deviation, **_style(style), label=method, capsize=2, lw=1.6)
+        for style, (printed_method, rows) in enumerate(
+            printed[printed["dataset"] == name].groupby("method", sort=False)
+        ):
+            marks = {**_style(style), "linestyle": "none", "markerfacecolor": "none"}
+            ax.plot(rows["rej_mean"], rows["al_mean"], **marks, label=f"{printed_method}, printed")
+        ax.set(title=_TITLES.get(name, name), xlabel="rejected (%)", ylim=(0, None))
+    axes[0, 0].set_ylabel("accepted loss")
+    _finish(figure, axes, path, labels=False)
+
+
+def _cell(records: pd.DataFrame, name: str, cost: float) -> pd.DataFrame:
+    return records[(records["dataset"] == name) & (records["cost"] == cost)]
+
+
+def _grid(rows: int, columns: int, *, height: float = 2.5, width: float = 2.6) -> tuple[Any, Any]:
+    pyplot = import_extra("matplotlib.pyplot", "plot")
+    size = (width * columns, height * rows + 0.5)
+    figure, axes = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    return figure, axes
+
+
+def _style(index: int) -> dict[str, Any]:
+    return {"color": PALETTE[index % len(PALETTE)], "marker": _MARKERS[index % len(_MARKERS)], "markersize": 4}
+
+
+def _band(ax: Any, records: pd.DataFrame, by: str, measure: str, label: str, style: int) -> None:
+    grouped = records.astype({measure: float}).groupby(by)[measure]
+    mean, deviation = grouped.mean(), grouped.std()
+    ax.plot(mean.index, mean, **_style(style), lw=1.6, label=label)
+    ax.fill_between(mean.index, mean - deviation, mean + deviation, color=PALETTE[style], alpha=0.1, lw=0)
+
+
+def _reference(ax: Any, paper: Paper, name: str, model: str, measure: str) -> None:
+    """The printed numbers for the mae surrogate, as hollow marks, where the paper has them."""
+    printed = paper.printed.query("dataset == @name and model == @model and metric == @measure and surrogate == 'mae'")
+    if len(printed):
+        ax.plot(printed["cost"], printed["mean"], "o", mfc="none", mec="black", ms=7, label="mae, printed")
+
+
+def _finish(figure: Any, axes: Any, path: Path, *, legend: bool = True, labels: bool = True) -> None:
+    if labels:
+        for ax, title in zip(axes[:, 0], _MEASURES.values(), strict=True):
+            ax.set_ylabel(title)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    if legend:
+        handles = dict(zip(*reversed(axes.flat[0].get_legend_handles_labels()), strict=True))
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    import_extra("matplotlib.pyplot", "plot").close(figure)

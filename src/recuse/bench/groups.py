@@ -1,0 +1,149 @@
+"""The unit of work: one data set, model, surrogate and repeat -> the measures at every cost.
+
+A group is one stack: all costs and learning rates are trained side by side on the same split. Its numbers
+depend on nothing outside it, so groups may run in any order, in any process, today or tomorrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from recuse import datasets, metrics
+from recuse.bench.spec import Protocol
+from recuse.decision import Decision
+from recuse.encoding import TableEncoder
+from recuse.networks import Stack, StackedMLP, outputs
+from recuse.training.feed import Table
+from recuse.training.stacked import Member, Networks, Plan, Trained, train_pairs, train_regressors
+
+__all__ = ["SUPERVISED", "Group", "run_group"]
+
+SUPERVISED = "sup"  # stands in the place of a surrogate where the regressor is trained alone
+_NAMES = {  # the paper's names of the measures, and ours
+    "rcrloss": "rcr_loss",
+    "al": "accepted_loss",
+    "rl": "rejected_loss",
+    "rej": "rejection_rate",
+    "ar": "false_rejection_rate",
+    "ra": "false_acceptance_rate",
+}
+_PERCENT = {"rej", "ar", "ra"}
+
+Floats = NDArray[np.float64]
+Part = tuple[pd.DataFrame, "pd.Series[float]"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is trained together.
+
+    Attributes
+    ----------
+    dataset, model, surrogate : str
+        The surrogate is "sup" for the regressor alone.
+    repeat : int
+        Seeds the split and the initial weights.
+    costs : tuple of float
+        Empty for the regressor alone.
+    share : float
+        Share of the training rows used.
+    """
+
+    dataset: str
+    model: str
+    surrogate: str
+    repeat: int
+    costs: tuple[float, ...] = ()
+    share: float = 1.0
+
+    @property
+    def key(self) -> str:
+        """A name that is also a file name."""
+        share = "" if self.share == 1.0 else f"-{self.share:g}"
+        return f"{self.dataset}-{self.model}-{self.surrogate}{share}-{self.repeat}"
+
+
+def run_group(group: Group, protocol: Protocol) -> dict[str, Any]:
+    """Train and test one group.
+
+    Returns
+    -------
+    dict
+        ``group`` and ``protocol`` as they were, and ``cells``: one record of measures per cost, or the one
+        measure "sup" of the regressor alone.
+    """
+    torch.set_num_threads(1)
+    train, validation, test = datasets.split(datasets.load(group.dataset), group.repeat)
+    train = _first(train, group.share)
+    encoder = TableEncoder().fit(train[0])
+    hidden = protocol.hidden if group.model == "mlp" else ()
+    build = partial(StackedMLP, inputs=encoder.n_features, hidden=hidden)
+    tables = [_table(train, encoder, group.repeat)], [_table(validation, encoder, group.repeat)]
+    members = _members(group, protocol)
+    plan = Plan(protocol.epochs, protocol.slow_start, protocol.batch_size)
+    loop = train_regressors if group.surrogate == SUPERVISED else train_pairs
+    trained = loop(*tables, members, Networks(build, build), plan)
+    chosen = _best_rates(trained, len(protocol.learning_rates))
+    cells = _test(trained, members, chosen, encoder.transform(test[0]), _targets(test))
+    return {"group": asdict(group), "protocol": asdict(protocol), "cells": cells}
+
+
+def _first(part: Part, share: float) -> Part:
+    count = max(2, round(share * len(part[1])))
+    return part[0].iloc[:count], part[1].iloc[:count]
+
+
+def _table(part: Part, encoder: TableEncoder, seed: int) -> Table:
+    features = torch.as_tensor(encoder.transform(part[0]), dtype=torch.float32)
+    return Table(features, torch.tensor(_targets(part), dtype=torch.float32), seed=seed)
+
+
+def _targets(part: Part) -> Floats:
+    return np.asarray(part[1], dtype=np.float64)
+
+
+def _members(group: Group, protocol: Protocol) -> list[Member]:
+    """All learning rates of a cost stand together."""
+    surrogate = "mae" if group.surrogate == SUPERVISED else group.surrogate
+    costs = group.costs or (1.0,)
+    return [Member(group.repeat, rate, cost, surrogate) for cost in costs for rate in protocol.learning_rates]
+
+
+def _best_rates(trained: Trained, rates: int) -> list[int]:
+    best = trained.loss.view(-1, rates).argmin(dim=1).tolist()
+    return [cost * rates + rate for cost, rate in enumerate(best)]
+
+
+def _test(trained: Trained, members: list[Member], chosen: list[int], X: Floats, y: Floats) -> list[dict[str, Any]]:
+    prediction = _outputs(trained.regressor, chosen, X)
+    if trained.rejector is None:
+        error = float(metrics.squared_error(y, prediction[0]).mean())
+        return [{"sup": error, "learning_rate": members[chosen[0]].learning_rate}]
+    score = _outputs(trained.rejector, chosen, X)
+    return [
+        {
+            "cost": members[member].cost,
+            **_measures(Decision(h, r > 0, r, members[member].cost), y),
+            "learning_rate": members[member].learning_rate,
+            "epoch": int(trained.epoch[member]),
+        }
+        for member, h, r in zip(chosen, prediction, score, strict=True)
+    ]
+
+
+def _outputs(stack: Stack, chosen: list[int], X: Floats) -> Floats:
+    return outputs(stack.take(chosen).to(torch.float64), X)
+
+
+def _measures(decision: Decision, y: Floats) -> dict[str, float | None]:
+    """The paper's measures in its units; None where there is nothing to take the mean of."""
+    measured = decision.evaluate(y)
+    scaled = {short: measured[name] * (100 if short in _PERCENT else 1) for short, name in _NAMES.items()}
+    return {short: None if np.isnan(value) else value for short, value in scaled.items()}

@@ -1,0 +1,104 @@
+"""`recuse bench paper`: a paper's name in, its tables, figures and page out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from recuse.bench import figures
+from recuse.bench.groups import SUPERVISED
+from recuse.bench.page import write_page
+from recuse.bench.run import record_environment, run_groups, share_groups, table_groups
+from recuse.bench.spec import Paper
+from recuse.bench.tables import side_by_side, summarise, write_csv
+
+__all__ = ["run_paper"]
+
+
+def run_paper(
+    paper: Paper,
+    tables: Sequence[str],
+    output: Path,
+    *,
+    jobs: int = 1,
+    repeats: int | None = None,
+    datasets: Sequence[str] | None = None,
+    costs: Sequence[float] | None = None,
+    draw: bool = True,
+    progress: bool = True,
+) -> dict[str, pd.DataFrame]:
+    """Run the experiments behind some tables and write everything down.
+
+    Parameters
+    ----------
+    paper : Paper
+    tables : sequence of str
+    output : Path
+        Gets one CSV per table, ``README.md`` with all of them side by side, the figures, ``environment.json``, and
+        ``groups/`` with the finished work, from which a run that was cut off goes on.
+    jobs : int
+    repeats, datasets, costs : optional
+        Run only a part.
+    draw : bool
+        Also run and draw the figures.
+    progress : bool
+
+    Returns
+    -------
+    dict of str to DataFrame
+        The tables, as they are in the CSV files.
+    """
+    _check(paper, tables, datasets, costs)
+    groups = table_groups(paper, tables, repeats=repeats, datasets=datasets, costs=costs)
+    records = run_groups(groups, paper.protocol, output / "groups", jobs=jobs, progress=progress)
+    summary = summarise(records)
+    written = {name: side_by_side(summary, paper, name) for name in tables}
+    for name, table in written.items():
+        write_csv(table, output / f"{name}.csv")
+    pictures = []
+    if draw:
+        grown = share_groups(paper, repeats=repeats, datasets=datasets)
+        shares = run_groups(grown, paper.protocol, output / "groups", jobs=jobs, progress=progress)
+        pictures = _draw(records, shares, paper, output)
+    record_environment(output / "environment.json")
+    write_page(paper, written, pictures, output / "README.md", _command(tables))
+    return written
+
+
+def _check(paper: Paper, tables: Sequence[str], datasets: Sequence[str] | None, costs: Sequence[float] | None) -> None:
+    known_costs = sorted({cost for group in paper.costs.values() for cost in group})
+    for name, given, known in (
+        ("tables", tables, list(paper.tables)),
+        ("datasets", datasets, list(paper.costs)),
+        ("costs", costs, known_costs),
+    ):
+        for value in given or ():
+            if value not in known:
+                raise ValueError(f"{name} must be among {known}, got {value!r}")
+
+
+def _draw(records: pd.DataFrame, shares: pd.DataFrame, paper: Paper, output: Path) -> list[Path]:
+    """Draw what the records suffice for; the names of the files say what is on them."""
+    drawn = []
+    for model in dict.fromkeys(records["model"]):
+        drawn.append(output / f"losses_against_cost_{model}.png")
+        figures.losses_against_cost(records, paper, model, drawn[-1])
+    if len(shares):
+        drawn.append(output / "losses_against_training_share.png")
+        figures.losses_against_share(shares, paper, drawn[-1])
+    names = [name for name in paper.accepted_loss_datasets if name in set(records["dataset"])]
+    if names:
+        drawn.append(output / "accepted_loss_against_rejection.png")
+        figures.accepted_loss_against_rejection(_methods(records), paper.comparison, names, drawn[-1])
+    return drawn
+
+
+def _methods(records: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    mlp = records[(records["model"] == "mlp") & (records["surrogate"] != SUPERVISED)]
+    return {f"RcR, {surrogate}": part for surrogate, part in mlp.groupby("surrogate", sort=False)}
+
+
+def _command(tables: Sequence[str]) -> str:
+    return f"recuse bench paper --tables {','.join(tables)} --jobs 2 -o results/"

@@ -1,0 +1,124 @@
+"""Run a paper's groups over processes, each stored as soon as it is done: groups in, records out."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from joblib import Parallel, delayed
+
+from recuse.bench.groups import SUPERVISED, Group, run_group
+from recuse.bench.spec import Paper, Protocol
+from recuse.bench.store import GroupStore, write_text
+from recuse.progress import progress_bar
+
+__all__ = ["record_environment", "run_groups", "share_groups", "table_groups"]
+
+_PACKAGES = ("recuse", "torch", "numpy", "scikit-learn", "pandas", "joblib")
+
+
+def table_groups(
+    paper: Paper,
+    tables: Iterable[str],
+    *,
+    repeats: int | None = None,
+    datasets: Sequence[str] | None = None,
+    costs: Sequence[float] | None = None,
+) -> list[Group]:
+    """List the groups that some tables need, each once."""
+    groups = [
+        Group(dataset, model, surrogate, repeat, () if surrogate == SUPERVISED else chosen)
+        for table in tables
+        for model in paper.tables[table].models
+        for surrogate in (*paper.tables[table].surrogates, SUPERVISED)
+        for dataset, chosen in _chosen_costs(paper.costs, datasets, costs).items()
+        for repeat in range(repeats or paper.protocol.repeats)
+    ]
+    return list(dict.fromkeys(groups))  # Sup is shared by the tables of one model
+
+
+def share_groups(paper: Paper, *, repeats: int | None = None, datasets: Sequence[str] | None = None) -> list[Group]:
+    """List the groups of the figure on growing training data."""
+    figure = paper.training_share
+    return [
+        Group(dataset, figure.model, figure.surrogate, repeat, costs, share)
+        for dataset, costs in _chosen_costs(figure.costs, datasets, None).items()
+        for share in figure.shares
+        for repeat in range(repeats or paper.protocol.repeats)
+    ]
+
+
+def _chosen_costs(
+    all_costs: dict[str, tuple[float, ...]], datasets: Sequence[str] | None, costs: Sequence[float] | None
+) -> dict[str, tuple[float, ...]]:
+    chosen = {
+        name: tuple(cost for cost in group if costs is None or cost in costs)
+        for name, group in all_costs.items()
+        if datasets is None or name in datasets
+    }
+    return {name: group for name, group in chosen.items() if group}
+
+
+def run_groups(
+    groups: Sequence[Group], protocol: Protocol, folder: Path, *, jobs: int = 1, progress: bool = True
+) -> pd.DataFrame:
+    """Run what is not stored yet and give one record for each group and cost, in the order of the groups.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+    protocol : Protocol
+    folder : Path
+        Where finished groups are kept; a run that was cut off goes on from there.
+    jobs : int
+        Processes, with one thread each. The numbers do not depend on it.
+    progress : bool
+    """
+    store = GroupStore(folder, protocol)
+    missing = [group for group in groups if store.load(group) is None]
+    work = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    with progress_bar("running groups", total=len(groups), show=progress) as tell:
+        tell(len(groups) - len(missing))
+        finished = work(delayed(_run_and_store)(group, store) for group in missing)
+        for done, _ in enumerate(finished, start=len(groups) - len(missing) + 1):
+            tell(done)
+    return pd.DataFrame([record for group in groups for record in _records(group, store)])
+
+
+def _run_and_store(group: Group, store: GroupStore) -> str:
+    """Run in a worker, which stores the result itself: it is safe even if the parent dies."""
+    store.save(group, run_group(group, store.protocol))
+    return group.key
+
+
+def _records(group: Group, store: GroupStore) -> list[dict[str, Any]]:
+    result = store.load(group)
+    if result is None:
+        raise RuntimeError(f"the result of {group.key} was removed while the run went on: start it again")
+    identity = {
+        "dataset": group.dataset,
+        "model": group.model,
+        "surrogate": group.surrogate,
+        "share": group.share,
+        "repeat": group.repeat,
+    }
+    return [identity | cell for cell in result["cells"]]
+
+
+def record_environment(path: Path) -> None:
+    """Write down the versions and the kind of machine that made the numbers."""
+    facts = {
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in _PACKAGES},
+        "system": sys.platform,
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+    }
+    write_text(path, json.dumps(facts, indent=1) + "\n")

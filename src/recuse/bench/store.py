@@ -1,0 +1,77 @@
+"""Finished work on disk: results of groups in, the same results back after an interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from recuse.bench.groups import Group
+from recuse.bench.spec import Protocol
+
+__all__ = ["GroupStore", "write_text"]
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all: to a temporary name first, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+class GroupStore:
+    """One JSON file for each finished group.
+
+    Parameters
+    ----------
+    folder : Path
+    protocol : Protocol
+        A stored result counts only if it was made by this protocol.
+    """
+
+    def __init__(self, folder: Path, protocol: Protocol) -> None:
+        self.folder, self.protocol = folder, protocol
+
+    def save(self, group: Group, result: dict[str, Any]) -> None:
+        """Keep the result of a group, beside what is stored of it for other costs."""
+        stored = self._read(group)
+        if stored is not None:
+            new = {cell.get("cost") for cell in result["cells"]}
+            cells = result["cells"] + [cell for cell in stored["cells"] if cell.get("cost") not in new]
+            cells.sort(key=lambda cell: cell.get("cost", 0.0))
+            costs = [cell["cost"] for cell in cells if "cost" in cell]
+            result = result | {"group": result["group"] | {"costs": costs}, "cells": cells}
+        write_text(self._path(group), json.dumps(result, indent=1) + "\n")
+
+    def load(self, group: Group) -> dict[str, Any] | None:
+        """Give the stored result of a group, cut to its costs, or None if it must be run."""
+        result = self._read(group)
+        if result is None or not set(group.costs) <= set(result["group"]["costs"]):
+            return None
+        result["cells"] = [cell for cell in result["cells"] if not group.costs or cell["cost"] in group.costs]
+        return result
+
+    def _read(self, group: Group) -> dict[str, Any] | None:
+        try:
+            result: dict[str, Any] = json.loads(self._path(group).read_text(encoding="utf-8"))
+            same = result["protocol"] == _plain(asdict(self.protocol)) and "cells" in result and "group" in result
+        except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
+            return None  # never run, or written by something else: run it again
+        return result if same else None
+
+    def _path(self, group: Group) -> Path:
+        return self.folder / f"{group.key}.json"
+
+
+def _plain(value: Any) -> Any:
+    """What a value becomes on its way through JSON."""
+    return json.loads(json.dumps(value))

@@ -1,0 +1,134 @@
+"""Any form of cost becomes one checked array, and what is wrong with it is said in one sentence."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recuse import costs
+
+AMOUNT = st.floats(0, 1e6, allow_nan=False)
+PRICE = st.floats(1e-3, 1e3)
+
+
+@given(AMOUNT, st.integers(0, 20))
+def test_a_number_serves_every_row(amount, n_rows):
+    np.testing.assert_array_equal(costs.resolve(amount, None, n_rows), [amount] * n_rows)
+
+
+@given(st.lists(AMOUNT, min_size=1, max_size=20))
+def test_every_form_of_the_same_costs_gives_the_same_array(amounts):
+    frame = pd.DataFrame({"fee": amounts})
+    forms = (
+        amounts,
+        tuple(amounts),
+        np.array(amounts),
+        np.array(amounts)[:, None],
+        frame["fee"],
+        "fee",
+        lambda X: X["fee"],
+        lambda X: X["fee"].tolist(),
+    )
+    for form in forms:
+        np.testing.assert_array_equal(costs.resolve(form, frame, len(amounts)), amounts)
+
+
+def test_the_array_is_a_copy_that_leaves_the_users_own_alone():
+    given_costs = np.array([1.0, 2.0])
+    costs.resolve(given_costs, None, 2)[0] = 99.0
+    np.testing.assert_array_equal(given_costs, [1.0, 2.0])
+
+
+def test_a_callable_receives_the_rows_and_may_return_one_number():
+    rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(costs.resolve(lambda X: X.sum(axis=1), rows, 2), [3.0, 7.0])
+    np.testing.assert_array_equal(costs.resolve(lambda X: len(X), rows, 2), [2.0, 2.0])
+
+
+@pytest.mark.parametrize("number", [3, 3.0, np.float32(3), np.int64(3), np.array(3.0), Fraction(3)])
+def test_one_number_of_any_type_is_constant(number):
+    assert costs.is_constant(number)
+    assert not costs.needs_rows(number)
+
+
+@pytest.mark.parametrize("rows", [[3.0], (3.0, 4.0), np.ones(3), pd.Series([1.0])])
+def test_one_value_per_row_belongs_to_its_rows(rows):
+    assert costs.needs_rows(rows)
+    assert not costs.is_constant(rows)
+
+
+@pytest.mark.parametrize("rule", ["fee", len])
+def test_a_column_or_callable_serves_new_rows(rule):
+    assert not costs.needs_rows(rule)
+    assert not costs.is_constant(rule)
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        (-1.0, r"^cost must be >= 0, got -1\.0 at row 0$"),
+        ([1.0, 2.0, -0.5], r"^cost must be >= 0, got -0\.5 at row 2$"),
+        ([1.0, np.nan, 2.0], r"^cost must be finite, got nan at row 1$"),
+        ([1.0, 2.0, np.inf], r"^cost must be finite, got inf at row 2$"),
+        ([1.0, None, 2.0], r"^cost must be finite, got nan at row 1$"),
+        (None, r"^cost is missing: give a number, one value per row, a callable or a column name$"),
+        ([1.0, 2.0], r"^cost must be a number or have one value for each of 3 rows, got shape \(2,\)$"),
+        (np.ones((3, 2)), r"one value for each of 3 rows, got shape \(3, 2\)$"),
+        (["a", "b", "c"], r"^cost must be numeric, got \['a', 'b', 'c'\]$"),
+        (lambda X: -X[:, 0], r"^the cost returned by the callable must be >= 0, got -1\.0 at row 0$"),
+        (lambda X: None, r"^the cost returned by the callable is missing"),
+        (lambda X: [1.0], r"^the cost returned by the callable must .* each of 3 rows, got shape \(1,\)$"),
+        ("fee", r"^cost='fee' names a column, so X must be a DataFrame, got ndarray$"),
+    ],
+)
+def test_a_wrong_cost_is_refused_with_the_rule_and_the_value(cost, message):
+    with pytest.raises(ValueError, match=message):
+        costs.resolve(cost, np.ones((3, 1)), 3)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pd.Series([1.0, -2.0]), r"^cost column 'fee' must be >= 0, got -2\.0 at row 1$"),
+        (pd.Series([1, None], dtype="Int64"), r"^cost column 'fee' must be finite, got nan at row 1$"),
+        (pd.Series(["dear", "cheap"]), r"^cost column 'fee' must be numeric, got "),
+    ],
+)
+def test_a_wrong_cost_column_is_refused_by_its_name(column, message):
+    with pytest.raises(ValueError, match=message):
+        costs.resolve("fee", pd.DataFrame({"fee": column}), 2)
+
+
+def test_a_missing_cost_column_is_refused_with_the_columns_there_are():
+    with pytest.raises(ValueError, match=r"^cost='fee' must name a column of X, got columns \['a', 'b'\]$"):
+        costs.resolve("fee", pd.DataFrame({"a": [1.0], "b": [2.0]}), 1)
+
+
+@given(PRICE, PRICE, PRICE, PRICE)
+def test_prices_are_worth_the_same_in_any_currency_and_any_unit_of_error(error, error_cost, review_cost, rate):
+    cost = costs.from_money(error, error_cost, review_cost)
+    assert costs.from_money(error, rate * error_cost, rate * review_cost) == pytest.approx(cost)
+    assert costs.from_money(rate * error, error_cost, review_cost) == pytest.approx(rate**2 * cost)
+
+
+@given(PRICE, PRICE)
+def test_an_error_as_dear_as_a_review_costs_its_own_square(error, price):
+    assert costs.from_money(error, price, price) == pytest.approx(error**2)
+
+
+@pytest.mark.parametrize(
+    ("prices", "message"),
+    [
+        ((0, 1, 1), r"^error must be a finite number > 0, got 0$"),
+        ((1, -2, 1), r"^error_cost must be a finite number > 0, got -2$"),
+        ((1, 1, -3), r"^review_cost must be a finite number >= 0, got -3$"),
+        ((1, 1, np.nan), r"^review_cost must be a finite number >= 0, got nan$"),
+        ((np.inf, 1, 1), r"^error must be a finite number > 0, got inf$"),
+    ],
+)
+def test_impossible_prices_are_refused_by_name(prices, message):
+    with pytest.raises(ValueError, match=message):
+        costs.from_money(*prices)

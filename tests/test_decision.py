@@ -1,0 +1,178 @@
+"""A Decision is an immutable table: what goes in comes out, row by row, however it is cut."""
+
+import copy
+import dataclasses
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recuse import Decision, metrics
+
+FIELDS = ("prediction", "accepted", "score", "cost")
+INDEX = pd.Index(["a", "b", "c", "d"], name="car")
+
+
+def example(index=INDEX):
+    return Decision([1.0, 2.0, 3.0, 4.0], [True, False, True, False], [0.4, -0.3, 0.2, -0.1], [5, 6, 7, 8], index)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_no_field_and_no_value_can_be_changed(name):
+    decision = example()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(decision, name, np.zeros(4))
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(decision, name)[0] = 0
+
+
+def test_later_changes_to_the_arrays_it_was_made_of_do_not_reach_it():
+    prediction, accepted, score, cost = np.ones(2), np.array([True, False]), np.ones(2), np.ones(2)
+    decision = Decision(prediction, accepted, score, cost)
+    for column in (prediction, accepted, score, cost):
+        column[:] = 0
+    assert decision == Decision([1, 1], [True, False], [1, 1], [1, 1])
+    assert prediction.flags.writeable
+
+
+def test_one_cost_serves_every_row():
+    np.testing.assert_array_equal(Decision([1, 2], [True, True], [1, 1], 3).cost, [3.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        slice(1, 3),
+        slice(None, None, -1),
+        slice(0, 0),
+        np.array([True, False, False, True]),
+        [True, False, False, True],
+        [3, 0],
+        [-1],
+        np.array([2, 2]),
+        [],
+    ],
+    ids=str,
+)
+def test_selected_rows_keep_all_their_fields_and_labels(rows):
+    decision, part = example(), example()[rows]
+    chosen = np.arange(4)[rows] if len(np.atleast_1d(rows)) else []
+    pd.testing.assert_frame_equal(part.to_frame(), decision.to_frame().iloc[chosen])
+    assert len(part) == len(chosen)
+
+
+@pytest.mark.parametrize("position", [2, -2, np.int64(2)])
+def test_a_single_position_gives_a_decision_of_one_row(position):
+    one = example()[position]
+    assert isinstance(one, Decision)
+    assert (one.prediction.tolist(), one.accepted.tolist(), list(one.index)) == ([3.0], [True], ["c"])
+
+
+def test_a_position_beyond_the_end_is_refused():
+    with pytest.raises(IndexError, match="4"):
+        example()[4]
+
+
+@given(st.slices(4), st.slices(4))
+def test_a_cut_of_a_cut_equals_the_cut_of_the_rows(first, second):
+    assert example()[first][second] == example()[np.arange(4)[first][second]]
+
+
+def test_accepted_rows_can_be_picked_by_the_decision_itself():
+    decision = example()
+    assert decision[decision.accepted].prediction.tolist() == [1.0, 3.0]
+    assert decision[~decision.accepted].rejection_rate == 1.0
+
+
+def test_the_frame_is_indexed_like_the_input_or_by_position():
+    assert example().to_frame().index.equals(INDEX)
+    frame = example(None).to_frame()
+    assert frame.index.equals(pd.RangeIndex(4))
+    assert frame.dtypes.astype(str).to_dict() == {
+        "prediction": "float64",
+        "accepted": "bool",
+        "score": "float64",
+        "cost": "float64",
+    }
+    np.testing.assert_array_equal(frame["cost"], [5, 6, 7, 8])
+
+
+def test_changing_the_frame_leaves_the_decision_alone():
+    decision = example()
+    frame = decision.to_frame()
+    frame.loc["a", "prediction"] = 99.0
+    assert decision == example()
+
+
+def test_the_rejection_rate_is_the_share_rejected_and_nan_without_rows():
+    assert example().rejection_rate == 0.5
+    assert np.isnan(example()[[]].rejection_rate)
+
+
+def test_evaluate_is_that_of_the_metrics():
+    decision, y, weight = example(), [1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 3.0, 4.0]
+    assert decision.evaluate(y) == metrics.evaluate(y, decision)
+    assert decision.evaluate(y)["accepted_loss"] == 2.0
+    assert decision.evaluate(y, sample_weight=weight) == metrics.evaluate(y, decision, sample_weight=weight)
+    assert decision.evaluate(y, sample_weight=weight)["accepted_loss"] == 3.0
+
+
+def test_decisions_are_equal_when_all_rows_and_labels_are():
+    assert example() == example()
+    assert example(None) == example(None)
+    assert example() != example(None)
+    assert example() != example()[:3]
+    assert example() != "a decision"
+    for name in FIELDS:
+        fields = {field: getattr(example(), field) for field in FIELDS}
+        changed = ~fields[name] if name == "accepted" else fields[name] + 1
+        assert example() != Decision(**{**fields, name: changed}, index=INDEX), name
+
+
+def test_a_decision_is_not_hashable_since_it_compares_by_value():
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(example())
+
+
+@pytest.mark.parametrize("again", [lambda d: pickle.loads(pickle.dumps(d)), copy.copy, copy.deepcopy])
+def test_a_copy_through_pickle_or_copy_is_equal_and_whole(again):
+    assert again(example()) == example()
+    assert again(example(None)) == example(None)
+
+
+def test_a_pickled_decision_is_still_immutable():
+    decision = pickle.loads(pickle.dumps(example()))
+    for name in FIELDS:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(decision, name)[0] = 0
+
+
+def test_the_repr_counts_rows_and_shows_none_of_them():
+    assert repr(example()) == "Decision(4 rows: 2 accepted, 2 rejected)"
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (([1, 2], [True], [1, 2], 1.0), r"^accepted must have one value for each of 2 rows, got shape \(1,\)$"),
+        (([1, 2], [True, True], [1], 1.0), r"^score must have one value for each of 2 rows, got shape \(1,\)$"),
+        (([1, 2], [True, True], [1, 2], [1.0]), r"^cost must .* each of 2 rows, got shape \(1,\)$"),
+        (([1, 2], [True, True], [1, 2], [1, -1]), r"^cost must be >= 0, got -1\.0 at row 1$"),
+        (([1, 2], [True, True], [1, 2], [np.nan, 1]), r"^cost must be finite, got nan at row 0$"),
+        (([1, 2], [True, True], [1, 2], None), r"^cost is missing"),
+        (
+            ([[1, 2]], [True, True], [1, 2], 1),
+            r"^prediction must have one value for each of 2 rows, got shape \(1, 2\)$",
+        ),
+        ((1.0, True, 1.0, 1.0), r"^prediction must have one value for each of 1 rows, got shape \(\)$"),
+        (([1, 2], [1, 0.3], [1, 2], 1), r"^accepted must be True or False, got 0\.3$"),
+        (([1, 2], [True, np.nan], [1, 2], 1), r"^accepted must be True or False, got nan$"),
+        (([1, 2], [True, True], [1, 2], 1, pd.Index(["a"])), r"^index must have one label for each of 2 rows, got 1$"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused_with_the_rule_and_the_value(columns, message):
+    with pytest.raises(ValueError, match=message):
+        Decision(*columns)

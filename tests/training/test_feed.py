@@ -1,0 +1,132 @@
+"""Feed: every row once in every epoch, in an order of the table's own."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recuse.networks import pad_rows
+from recuse.training.feed import Feed, Table
+
+CPU = torch.device("cpu")
+few = settings(deadline=None, max_examples=40)
+
+
+def numbered(rows, seed=0, **columns):
+    """A table whose target is the number of the row, from 1 on; its features are computed from it."""
+    number = torch.arange(1.0, rows + 1)
+    return Table(torch.stack([10 * number, -number], dim=1), number, seed=seed, **columns)
+
+
+def row_numbers(batches, table=0):
+    """The numbers of the rows in the order they were dealt, without padding."""
+    return torch.cat([batch.y[table, 0, : batch.real] for batch in batches]).long()
+
+
+@given(rows=st.integers(1, 150), batch_size=st.integers(1, 160), epoch=st.integers(0, 2000), seed=st.integers(0, 2**31))
+@few
+def test_every_row_is_dealt_once_per_epoch_and_padding_weighs_nothing(rows, batch_size, epoch, seed):
+    feed = Feed([numbered(rows, seed)], CPU)
+    batches = list(feed.shuffled(batch_size, 1, epoch))
+    assert len(batches) == -(-rows // batch_size)
+    assert torch.equal(row_numbers(batches).sort().values, torch.arange(1, rows + 1))
+    for batch in batches:
+        assert batch.real <= batch_size
+        assert batch.x.shape[2] == batch.y.shape[2] == batch.share.shape[2] == pad_rows(batch.real)
+        assert (batch.share[..., batch.real :] == 0).all()
+        assert (batch.x[..., batch.real :] == 0).all()
+
+
+@given(rows=st.integers(2, 100), batch_size=st.integers(1, 60))
+@few
+def test_features_target_cost_and_weight_of_a_row_stay_together(rows, batch_size):
+    number = torch.arange(1.0, rows + 1)
+    table = numbered(rows, cost=3 * number, weight=number, rejector_x=torch.stack([7 * number] * 3, dim=1))
+    for batch in Feed([table], CPU).shuffled(batch_size, 0, 5):
+        dealt, real = batch.y[0, 0, : batch.real], batch.real
+        assert torch.equal(batch.x[0, 0, :real], 10 * dealt)
+        assert torch.equal(batch.x[0, 1, :real], -dealt)
+        assert (batch.x[0, 2, :real] == 1).all()  # the feature of ones
+        assert torch.equal(batch.rejector_x[0, :3, :real], torch.stack([7 * dealt] * 3))
+        assert (batch.rejector_x[0, 3, :real] == 1).all()
+        assert torch.equal(batch.cost[0, 0, :real], 3 * dealt)
+        torch.testing.assert_close(batch.share[0, 0, :real], dealt / number.mean() / real)
+
+
+def test_the_order_depends_on_seed_phase_and_epoch():
+    orders = {
+        tuple(row_numbers(Feed([numbered(50, seed)], CPU).shuffled(20, phase, epoch)).tolist())
+        for seed in (0, 1)
+        for phase in (0, 1)
+        for epoch in (0, 1)
+    }
+    assert len(orders) == 8
+
+
+def test_the_order_depends_on_nothing_else():
+    alone = row_numbers(Feed([numbered(50, seed=3)], CPU).shuffled(20, 1, 4))
+    torch.manual_seed(123)
+    feed = Feed([numbered(50, seed=s) for s in (9, 3)], CPU)
+    list(feed.shuffled(20, 0, 0))  # earlier epochs leave no trace
+    assert torch.equal(row_numbers(feed.shuffled(20, 1, 4), table=1), alone)
+    assert torch.equal(row_numbers(feed.shuffled(7, 1, 4), table=1), alone)
+
+
+@pytest.mark.parametrize("batch_size", [50, 51, 1024])
+def test_few_rows_make_one_full_batch_in_their_own_order(batch_size):
+    feed = Feed([numbered(50)], CPU)
+    (first,) = feed.shuffled(batch_size, 0, 0)
+    (again,) = feed.shuffled(batch_size, 1, 7)
+    assert first.real == 50
+    assert torch.equal(row_numbers([first]), torch.arange(1, 51))
+    assert again is first  # made once
+
+
+@given(rows=st.integers(1, 100), chunk=st.integers(1, 120))
+@few
+def test_in_order_gives_every_row_in_its_own_order(rows, chunk):
+    batches = Feed([numbered(rows)], CPU).in_order(chunk)
+    assert torch.equal(row_numbers(batches), torch.arange(1, rows + 1))
+
+
+def test_without_weights_every_row_has_an_equal_share_of_its_batch():
+    for batch in Feed([numbered(50)], CPU).shuffled(20, 0, 0):
+        assert torch.equal(batch.share[0, 0, : batch.real], torch.full((batch.real,), 1 / batch.real))
+
+
+@given(
+    weights=st.lists(st.floats(0.01, 100), min_size=1, max_size=60),
+    scale=st.floats(0.01, 1000),
+)
+@few
+def test_weights_are_relative_their_scale_means_nothing(weights, scale):
+    weight = torch.tensor(weights, dtype=torch.float64)
+    shares = []
+    for factor in (1, scale):
+        (batch,) = Feed([numbered(len(weights), weight=factor * weight)], CPU).in_order()
+        shares.append(batch.share)
+    torch.testing.assert_close(shares[0], shares[1])
+    assert shares[0].sum().item() == pytest.approx(1)
+
+
+def test_without_a_rejector_table_both_networks_see_the_same_tensor():
+    (batch,) = Feed([numbered(5)], CPU).in_order()
+    assert batch.rejector_x is batch.x
+    assert batch.cost is None
+
+
+def test_a_table_without_rejector_features_lends_its_own():
+    special = torch.full((5, 2), 4.0)
+    (batch,) = Feed([numbered(5, rejector_x=special), numbered(5)], CPU).in_order()
+    assert torch.equal(batch.rejector_x[0, :2, :5], special.T)
+    assert torch.equal(batch.rejector_x[1], batch.x[1])
+
+
+def test_tables_of_unequal_length_are_refused():
+    with pytest.raises(ValueError, match=r"same number of rows, got \[5, 6\]"):
+        Feed([numbered(5), numbered(6), numbered(5)], CPU)
+
+
+def test_costs_for_some_tables_only_are_refused():
+    with pytest.raises(ValueError, match="all tables have a cost per row or none, got 1 of 2"):
+        Feed([numbered(5, cost=torch.ones(5)), numbered(5)], CPU)
