@@ -391,6 +391,11 @@ class TestGoingOn:
         losses = [model.fit(X, Y).validation_loss_ for _ in range(6)]
         assert losses[-1] < losses[0]
 
+    def test_a_warm_start_has_no_slow_start_so_every_epoch_is_in_its_history(self):
+        model = make(warm_start=True).fit(X, Y)
+        assert len(model.history_) == 20
+        assert len(model.fit(X, Y).history_) == 30
+
     def test_a_warm_start_may_move_to_another_cost(self):
         model = make(warm_start=True, cost=1.0).fit(X, Y)
         model.set_params(cost=1e4, epochs=60).fit(X, Y)

@@ -161,7 +161,7 @@ class StackedTrainer:
         accept, d_accept, d_reject = self._surrogate(score)
         # d psi / d h = 2 (h - y) l(r,-1);  d psi / d r = e l'(r,-1) + c l'(r,+1)
         by_table = (self._tables, -1, score.shape[1])
-        slope_r = residual.square_().mul_(d_accept.view(by_table))
+        slope_r = residual.mul_(residual).mul_(d_accept.view(by_table))
         slope_r.add_(self._costs(batch) * d_reject.view(by_table)).mul_(batch.share)
         self.regressor.backward(slope.flatten(0, 1).mul_(accept))
         self.rejector.backward(slope_r.flatten(0, 1))
@@ -193,7 +193,7 @@ class StackedTrainer:
         total = torch.zeros(len(self.members), device=self.regressor.parameters.device)
         for batch in feed.in_order():
             residual, _ = self._residuals(batch, training=False)
-            loss = residual.square_()
+            loss = residual.mul_(residual)
             if self.rejector is not None:
                 score = self.rejector.forward(batch.rejector_x).view_as(loss)
                 # a rejection must not hide that a network is infinite or undefined: 0 * inf is NaN
