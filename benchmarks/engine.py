@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from recuse.networks import StackedMLP
 from recuse.training.feed import Feed, Table
-from recuse.training.stacked import Member, StackedTrainer
+from recuse.training.trainer import Member, StackedTrainer
 
 HIDDEN, BATCH, COST = (20, 30, 10), 1024, 0.5
 TASKS = {"housing": (303, 101, 14), "abalone": (2506, 835, 10)}

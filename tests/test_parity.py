@@ -17,7 +17,8 @@ from torch import nn
 from recuse import surrogates
 from recuse.networks import StackedMLP
 from recuse.training.feed import Feed, Table
-from recuse.training.stacked import Member, Networks, Plan, train_pairs, train_regressors
+from recuse.training.stacked import Networks, Plan, train_pairs, train_regressors
+from recuse.training.trainer import Member
 
 SURROGATES = ["mae", "hinge", "square", "logistic", "sigmoid"]
 MEMBERS = [

@@ -14,14 +14,8 @@ from torch import nn
 from recuse import surrogates
 from recuse.networks import LoopedModules, StackedMLP, outputs
 from recuse.training.feed import Feed, Table
-from recuse.training.stacked import (
-    Member,
-    Networks,
-    Plan,
-    StackedTrainer,
-    train_pairs,
-    train_regressors,
-)
+from recuse.training.stacked import Networks, Plan, train_pairs, train_regressors
+from recuse.training.trainer import Member, StackedTrainer
 
 CPU = torch.device("cpu")
 SURROGATES = ["mae", "hinge", "square", "logistic", "sigmoid"]

@@ -20,8 +20,10 @@ from recuse.bench.spec import Protocol
 from recuse.decision import Decision
 from recuse.encoding import TableEncoder
 from recuse.networks import Stack, StackedMLP, outputs
+from recuse.training.best import Trained
 from recuse.training.feed import Table
-from recuse.training.stacked import Member, Networks, Plan, Trained, train_pairs, train_regressors
+from recuse.training.stacked import Networks, Plan, train_pairs, train_regressors
+from recuse.training.trainer import Member
 
 __all__ = ["SUPERVISED", "Group", "run_group"]
 

@@ -23,7 +23,9 @@ from recuse.estimators.translation import Rows, Translation
 from recuse.networks import LoopedModules, NetworkFactory, Stack, StackedMLP, outputs
 from recuse.progress import progress_bar
 from recuse.surrogates import Surrogate
-from recuse.training.stacked import Member, Networks, Plan, Trained, train_pairs
+from recuse.training.best import Trained
+from recuse.training.stacked import Networks, Plan, train_pairs
+from recuse.training.trainer import Member
 
 __all__ = ["RcRRegressor"]
 

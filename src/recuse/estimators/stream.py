@@ -9,7 +9,8 @@ from torch import Tensor
 
 from recuse.networks import Stack
 from recuse.training.feed import Feed, Table
-from recuse.training.stacked import Member, Networks, StackedTrainer
+from recuse.training.stacked import Networks
+from recuse.training.trainer import Member, StackedTrainer
 
 __all__ = ["Stream"]
 

@@ -1,0 +1,78 @@
+"""BestEpochs: validation losses in, the weights of each member's best epoch out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from recuse.networks import Stack
+from recuse.training.trainer import StackedTrainer
+
+__all__ = ["BestEpochs", "Trained"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training leaves behind; the weights are those of each member's best epoch.
+
+    Attributes
+    ----------
+    regressor, rejector : Stack
+        The rejector is None where only regressors were trained.
+    loss : Tensor of shape (member,)
+        Validation loss of the best epoch; infinite for a member that diverged before it had one.
+    epoch : Tensor of shape (member,)
+        The best epoch, counted from the start of training; -1 where there is none.
+    history : Tensor of shape (epoch, member)
+        Validation loss of every epoch that took part in the choice; infinite once a member is dropped or done.
+    diverged : dict of int to int
+        Members that met infinite or undefined values, and the epoch in which they were dropped.
+    """
+
+    regressor: Stack
+    rejector: Stack | None
+    loss: Tensor
+    epoch: Tensor
+    history: Tensor
+    diverged: dict[int, int] = field(default_factory=dict)
+
+
+class BestEpochs:
+    """The best epoch of every member so far, and its weights."""
+
+    def __init__(self, trainer: StackedTrainer) -> None:
+        self._trainer = trainer
+        self._stacks = [s for s in (trainer.regressor, trainer.rejector) if s is not None]
+        self._weights = [stack.parameters.clone() for stack in self._stacks]
+        self.loss = torch.full((len(trainer.members),), torch.inf, device=trainer.regressor.parameters.device)
+        self.epoch = torch.full_like(self.loss, -1, dtype=torch.long)
+        self.history: list[Tensor] = []
+        self.diverged: dict[int, int] = {}
+
+    def see(self, loss: Tensor, epoch: Tensor, active: Tensor) -> None:
+        """Keep the weights of the active members whose validation loss is the lowest yet."""
+        for member in (~loss.isfinite() & active).nonzero().flatten().tolist():
+            if member not in self.diverged:
+                self.diverged[member] = int(epoch[member])
+                self._trainer.freeze(member)
+        loss[list(self.diverged)] = torch.inf
+        loss[~active] = torch.inf
+        self.history.append(loss)
+        improved = (loss < self.loss).nonzero().flatten()
+        if len(improved):
+            self._keep(improved, loss, epoch)
+
+    def _keep(self, chosen: Tensor, loss: Tensor, epoch: Tensor) -> None:
+        self.loss[chosen], self.epoch[chosen] = loss[chosen], epoch[chosen]
+        for stack, kept in zip(self._stacks, self._weights, strict=True):
+            for to, of in zip(stack.views(kept), stack.views(stack.parameters), strict=True):
+                to[chosen] = of[chosen]
+
+    def restore(self) -> Trained:
+        """Put the best weights back and hand everything over."""
+        for stack, kept in zip(self._stacks, self._weights, strict=True):
+            stack.parameters.copy_(kept)
+        regressor, rejector = self._trainer.regressor, self._trainer.rejector
+        return Trained(regressor, rejector, self.loss, self.epoch, torch.stack(self.history), self.diverged)

@@ -1,0 +1,13 @@
+from dataclasses import replace
+
+import pytest
+
+from recuse.bench import spec
+
+
+@pytest.fixture
+def paper():
+    """The paper with trainings of a few epochs."""
+    whole = spec.load("rcr2023")
+    protocol = replace(whole.protocol, repeats=2, epochs=12, slow_start=4, learning_rates=(1e-1, 1e-2))
+    return replace(whole, protocol=protocol, costs={"auto_mpg": (4.0, 6.0), "housing": (9.0,)})

@@ -1,0 +1,43 @@
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from recuse import Decision
+from recuse.displays import CostCurveDisplay, RiskCoverageDisplay
+
+
+class AnyCost:
+    """An estimator that serves any cost: it accepts rows whose feature is below the cost."""
+
+    def decide(self, X, cost=None):
+        cost = 1.0 if cost is None else cost
+        return Decision(X[:, 0], X[:, 0] < cost, -X[:, 0], cost)
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def rows():
+    X = np.linspace(0.1, 3, 30)[:, None]
+    return X, np.zeros(30)
+
+
+def test_a_cost_curve_computes_what_it_draws(rows):
+    display = CostCurveDisplay.from_estimator(AnyCost(), *rows, costs=[2.0, 1.0])
+    assert display.curve["cost"].tolist() == [1.0, 2.0]
+    drawn = {line.get_label(): line.get_ydata() for line in display.ax_.lines}
+    np.testing.assert_allclose(drawn["with rejection"], display.curve["rcr_loss"])
+    np.testing.assert_allclose(drawn["always predict"], display.curve["always_accept"])
+
+
+def test_a_risk_coverage_curve_draws_into_given_axes(rows):
+    _, ax = plt.subplots()
+    display = RiskCoverageDisplay.from_estimator(AnyCost(), *rows, ax=ax, name="mine")
+    assert display.ax_ is ax
+    assert ax.lines[0].get_label() == f"mine (area {display.area:.3g})"
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), display.coverage)
+    assert display.risk[-1] == pytest.approx(np.mean(rows[0] ** 2))
