@@ -1,16 +1,32 @@
 """Every public estimator keeps scikit-learn's conventions, with one exception by design."""
 
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from recuse import RcRRegressor
+from recuse import RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse.estimators import KernelAverage, StackedMLPRegressor
 
 BY_DESIGN = {
     "check_regressors_no_decision_function": "a rejecting regressor has a score of acceptance by design",
 }
 SMALL = RcRRegressor(epochs=30, slow_start=10)
 DEFAULT_BUT_SHORT = RcRRegressor(epochs=200)
+SELECTIVE = SelectiveNetRegressor(epochs=60, learning_rate=1e-2)
+TREES = ExtraTreesRegressor(10, min_samples_leaf=2)
+RISK = [
+    RiskRejector(Ridge(), TREES, cv=3),
+    RiskRejector(Ridge(), TREES, residuals="train"),
+    RiskRejector(RandomForestRegressor(10), Ridge(), residuals="holdout"),
+]
+PLAIN = [StackedMLPRegressor(epochs=60), KernelAverage()]
 
 
-@parametrize_with_checks([SMALL, DEFAULT_BUT_SHORT], expected_failed_checks=lambda _: BY_DESIGN)
+@parametrize_with_checks([SMALL, DEFAULT_BUT_SHORT, SELECTIVE, *RISK], expected_failed_checks=lambda _: BY_DESIGN)
 def test_an_estimator_passes_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(PLAIN)
+def test_a_regressor_without_rejection_passes_all_of_them(estimator, check):
     check(estimator)

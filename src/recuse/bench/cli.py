@@ -70,10 +70,13 @@ def _print_tables(written: dict[str, pd.DataFrame], output: Path) -> None:
 def _rich_table(title: str, table: pd.DataFrame) -> Table:
     """One row for each cell; ours above, the printed number below in grey."""
     metrics = list(dict.fromkeys(table["metric"]))
-    lines = Table("data set", "model", "surrogate", "cost", *metrics, title=title, header_style="bold")
-    for key, cell in table.groupby(["dataset", "model", "surrogate", "cost"], sort=False):
-        names = [f"{part:g}" if isinstance(part, float) else str(part) for part in key]
-        lines.add_row(*names, *[_both(row) for _, row in cell.iterrows()])
+    names = ["dataset", *(name for name in ("model", "surrogate") if table[name].nunique() > 1), "cost"]
+    lines = Table(*names, title=f"{title}: ours, and printed below", header_style="bold")
+    for metric in metrics:
+        lines.add_column(metric, justify="right", no_wrap=True)
+    for key, cell in table.groupby(names, sort=False):
+        labels = [f"{part:g}" if isinstance(part, float) else str(part) for part in key]
+        lines.add_row(*labels, *[_both(row) for _, row in cell.iterrows()])
     return lines
 
 

@@ -13,10 +13,11 @@ from recuse.bench.spec import Paper
 from recuse.displays import PALETTE
 from recuse.extras import import_extra
 
-__all__ = ["accepted_loss_against_rejection", "losses_against_cost", "losses_against_share"]
+__all__ = ["METHODS", "accepted_loss_against_rejection", "losses_against_cost", "losses_against_share"]
 
 _MEASURES = {"rcrloss": "RcR loss", "al": "accepted loss"}
 _MARKERS = "osD^vP*X"
+METHODS = {"rcr_mae": "RcR, mae", "mlp_plug": "MLP-Plug", "selectivenet": "SelectiveNet"}  # as the paper calls them
 _TITLES = {
     "abalone": "Abalone",
     "airfoil": "Airfoil",
@@ -71,17 +72,19 @@ def accepted_loss_against_rejection(
     datasets : sequence of str
     path : Path
     """
+    styles = {name: _style(index) for index, name in enumerate(dict.fromkeys([*methods, *METHODS.values()]))}
     figure, axes = _grid(1, len(datasets), height=3.4, width=3.6)
     for ax, name in zip(axes[0], datasets, strict=True):
-        for style, (method, records) in enumerate(methods.items()):
+        for method, records in methods.items():
             mean = records[records["dataset"] == name].groupby("cost")[["rej", "al"]].mean().sort_values("rej")
             deviation = records[records["dataset"] == name].groupby("cost")["al"].std().loc[mean.index]
-            ax.errorbar(mean["rej"], mean["al"], yerr=deviation, **_style(style), label=method, capsize=2, lw=1.6)
-        for style, (printed_method, rows) in enumerate(
-            printed[printed["dataset"] == name].groupby("method", sort=False)
-        ):
-            marks = {**_style(style), "linestyle": "none", "markerfacecolor": "none"}
-            ax.plot(rows["rej_mean"], rows["al_mean"], **marks, label=f"{printed_method}, printed")
+            ax.plot(mean["rej"], mean["al"], **styles[method], label=method, lw=1.6)
+            low, high = mean["al"] - deviation, mean["al"] + deviation
+            ax.fill_between(mean["rej"], low, high, color=styles[method]["color"], alpha=0.08, lw=0)
+        for code, rows in printed[printed["dataset"] == name].groupby("method", sort=False):
+            label = METHODS[str(code)]
+            marks = {**styles[label], "linestyle": "none", "markerfacecolor": "none", "markersize": 7}
+            ax.plot(rows["rej_mean"], rows["al_mean"], **marks, label=f"{label}, printed")
         ax.set(title=_TITLES.get(name, name), xlabel="rejected (%)", ylim=(0, None))
     axes[0, 0].set_ylabel("accepted loss")
     _finish(figure, axes, path, labels=False)
@@ -124,7 +127,8 @@ def _finish(figure: Any, axes: Any, path: Path, *, legend: bool = True, labels: 
         ax.spines[["top", "right"]].set_visible(False)
     if legend:
         handles = dict(zip(*reversed(axes.flat[0].get_legend_handles_labels()), strict=True))
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
+        columns = min(len(handles), 2 * axes.shape[1])
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     import_extra("matplotlib.pyplot", "plot").close(figure)

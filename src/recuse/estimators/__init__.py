@@ -2,5 +2,20 @@
 
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.joint import RcRRegressor
+from recuse.estimators.kernel import KernelAverage
+from recuse.estimators.mlp import StackedMLPRegressor
+from recuse.estimators.presets import knn_plug, mlp_plug, no_rejection
+from recuse.estimators.risk import RiskRejector
+from recuse.estimators.selective import SelectiveNetRegressor
 
-__all__ = ["RcRRegressor", "RejectingRegressor"]
+__all__ = [
+    "KernelAverage",
+    "RcRRegressor",
+    "RejectingRegressor",
+    "RiskRejector",
+    "SelectiveNetRegressor",
+    "StackedMLPRegressor",
+    "knn_plug",
+    "mlp_plug",
+    "no_rejection",
+]

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recuse.costs import Cost, is_constant, needs_rows, resolve
 from recuse.decision import Decision
+from recuse.estimators.checked import CheckedRegressor
 
 __all__ = ["RejectingRegressor"]
 
 Floats = NDArray[np.float64]
 
-_LARGEST = 1e150
 
-
-class RejectingRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class RejectingRegressor(CheckedRegressor, ABC):
     """A regressor that may step aside, at a cost, with scikit-learn's conventions.
 
     A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and says by `serves_any_cost` whether
@@ -83,55 +77,3 @@ class RejectingRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore[mi
                 "fit it again with that cost, or with one cost per row"
             )
         return rows
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was if the block fails or is interrupted."""
-        before = self.__dict__.copy()
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
-
-    def _check_new_rows(self, X: Any) -> pd.DataFrame | Floats:
-        """Check rows to decide on against what `fit` saw."""
-        check_is_fitted(self)
-        return self._check_features(X, reset=False)
-
-    def _check_training_rows(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        reset: bool = True,
-        min_rows: int = 2,
-    ) -> tuple[pd.DataFrame | Floats, Floats]:
-        """Check rows to learn from: enough of them, with finite targets that, in training, are not all alike."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        X = self._check_features(X, reset=reset)
-        target = column_or_1d(
-            check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0), warn=True
-        )
-        check_consistent_length(X, target)
-        if len(target) < min_rows:
-            raise ValueError(f"training needs at least {min_rows} rows, got n_samples = {len(target)}")
-        largest = np.abs(target).max()
-        if largest > _LARGEST:
-            raise ValueError(f"y must be at most {_LARGEST} in size, so that it can be squared, got {largest}")
-        if reset and np.ptp(target) == 0:
-            raise ValueError(f"y must not be constant, got {target[0]} in all {len(target)} rows")
-        return X, target
-
-    def _check_features(self, X: Any, *, reset: bool) -> pd.DataFrame | Floats:
-        if not isinstance(X, pd.DataFrame):
-            rows: Floats = validate_data(self, X, reset=reset, dtype=np.float64)
-            return rows
-        if X.shape[0] == 0 or X.shape[1] == 0:
-            raise ValueError(f"X must have at least one row and one column, got 0 in shape {X.shape}")
-        if X.columns.has_duplicates:
-            twice = X.columns[X.columns.duplicated()][0]
-            raise ValueError(f"column names must be unique, got {twice!r} more than once")
-        frame: pd.DataFrame = validate_data(self, X, reset=reset, skip_check_array=True)
-        return frame

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, Self
@@ -10,16 +9,25 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from recuse import surrogates
 from recuse.costs import Cost, is_constant, needs_rows
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.parameters import is_count, is_rate, require
+from recuse.estimators.parameters import is_count, require
 from recuse.estimators.stream import Stream
 from recuse.estimators.translation import Rows, Translation
+from recuse.estimators.trials import (
+    best_trials,
+    check_trial_parameters,
+    check_validation,
+    divide,
+    draw_seeds,
+    in_validation,
+    learning_rates,
+    report_diverged,
+)
 from recuse.networks import LoopedModules, NetworkFactory, Stack, StackedMLP, outputs
 from recuse.progress import progress_bar
 from recuse.surrogates import Surrogate
@@ -168,7 +176,7 @@ class RcRRegressor(RejectingRegressor):
             chosen_cost = self.cost if cost is None else cost
             rows = self._training_rows(X, y, chosen_cost, sample_weight, reset=not going_on)
             random = check_random_state(self.random_state)
-            seeds = _seeds(random, self._count_members(going_on) + 1)
+            seeds = draw_seeds(random, self._count_members(going_on) + 1)
             train, held_out = self._divide(rows, validation, chosen_cost, random)
             self._learn_translation(train, rows, chosen_cost, going_on)
             members = self._members(seeds[1:])
@@ -257,18 +265,11 @@ class RcRRegressor(RejectingRegressor):
 
     def _check_parameters(self) -> None:
         surrogates.get(self.surrogate)
-        for name in ("epochs", "batch_size", "n_members"):
-            require(is_count(getattr(self, name)), name, "an int >= 1", getattr(self, name))
+        check_trial_parameters(self)
         waits = self.slow_start == "auto" or is_count(self.slow_start, least=0)
         require(waits, "slow_start", "an int >= 0 or 'auto'", self.slow_start)
-        share = self.validation_fraction
-        require(is_rate(share) and share < 1, "validation_fraction", "between 0 and 1", share)
-        rates = self._learning_rates()
-        require(bool(rates) and all(map(is_rate, rates)), "learning_rate", "> 0 and finite", self.learning_rate)
         known = callable(self.network) or self.network in ("mlp", "linear")
         require(known, "network", "'mlp', 'linear' or a callable", self.network)
-        widths = isinstance(self.hidden, Sequence) and all(map(is_count, self.hidden))
-        require(widths, "hidden", "a tuple of ints >= 1", self.hidden)
 
     def _count_members(self, going_on: bool) -> int:
         return len(self.regressor_) if going_on else self.n_members
@@ -287,7 +288,7 @@ class RcRRegressor(RejectingRegressor):
         self.cost_ = cost
 
     def _new_stream(self, going_on: bool) -> Stream:
-        seeds = _seeds(check_random_state(self.random_state), self._count_members(going_on))
+        seeds = draw_seeds(check_random_state(self.random_state), self._count_members(going_on))
         if going_on:
             return Stream(self._members(seeds), self._present_networks(), slow_start=0)
         return Stream(self._members(seeds), self._new_networks(), self._solo_calls())
@@ -298,25 +299,7 @@ class RcRRegressor(RejectingRegressor):
         return self.slow_start
 
     def _learning_rates(self) -> list[float]:
-        rates = self.learning_rate
-        several = list(rates) if isinstance(rates, Sequence | np.ndarray) else [rates]
-        return [float(rate) if is_rate(rate) else rate for rate in several]
-
-    def _training_rows(
-        self,
-        X: Any,
-        y: ArrayLike,
-        cost: Cost,
-        sample_weight: ArrayLike | None,
-        *,
-        reset: bool = True,
-    ) -> Rows:
-        rows = Rows.check(*self._check_training_rows(X, y, reset=reset), cost, sample_weight)
-        if len(rows) < 2:
-            raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
-        if reset and np.ptp(rows.y) == 0:
-            raise ValueError(f"y must not be constant, got {rows.y[0]} in all rows of weight > 0")
-        return rows
+        return learning_rates(self.learning_rate)
 
     def _divide(
         self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState
@@ -324,20 +307,15 @@ class RcRRegressor(RejectingRegressor):
         """Give the rows to train on and the rows to choose by."""
         if validation is not None:
             return rows, self._validation_rows(validation, cost)
-        held_out = min(max(1, round(self.validation_fraction * len(rows))), len(rows) - 1)
-        order = random.permutation(len(rows))
-        return rows.take(order[held_out:]), rows.take(order[:held_out])
+        return divide(rows, self.validation_fraction, random)
 
     def _validation_rows(self, validation: tuple[Any, ...], cost: Cost) -> Rows:
-        if not isinstance(validation, tuple | list) or len(validation) not in (2, 3):
-            raise ValueError(f"validation must be a tuple (X, y) or (X, y, cost), got {_shape(validation)}")
+        check_validation(validation, {2: "(X, y)", 3: "(X, y, cost)"})
         if len(validation) == 2 and needs_rows(cost):
             raise ValueError("cost has one value per row, so validation needs its own: pass (X, y, cost)")
-        try:
+        with in_validation():
             X, y = self._check_training_rows(validation[0], validation[1], reset=False, min_rows=1)
             return Rows.check(X, y, cost if len(validation) == 2 else validation[2], None)
-        except ValueError as error:
-            raise ValueError(f"in validation: {error}") from error
 
     def _members(self, seeds: Sequence[int]) -> list[Member]:
         """Every learning rate for every seed; the rates of one seed stand together."""
@@ -380,18 +358,7 @@ class RcRRegressor(RejectingRegressor):
 
     def _keep(self, trained: Trained, members: list[Member]) -> None:
         """Choose a learning rate for each member and keep what a user may want to look at."""
-        rates = self._learning_rates()
-        self.diverged_ = [
-            (member // len(rates), members[member].learning_rate, epoch)
-            for member, epoch in sorted(trained.diverged.items())
-        ]
-        if self.diverged_:
-            warnings.warn(
-                f"{len(self.diverged_)} of {len(members)} trainings met infinite values and were dropped, "
-                f"as (member, learning rate, epoch): {self.diverged_}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self.diverged_ = report_diverged(trained, members, len(self._learning_rates()))
         assert trained.rejector is not None
         chosen = self._choose(trained.regressor, trained.rejector, trained.loss.cpu())
         self.best_epoch_ = trained.epoch[chosen].tolist()
@@ -400,25 +367,10 @@ class RcRRegressor(RejectingRegressor):
     def _choose(self, regressor: Stack, rejector: Stack, loss: torch.Tensor) -> list[int]:
         """Keep, for each member, the networks of its best learning rate."""
         rates = self._learning_rates()
-        best_loss, best_rate = loss.view(-1, len(rates)).min(dim=1)
-        usable = best_loss.isfinite().nonzero().flatten().tolist()
-        if not usable:
-            raise ValueError(
-                f"every training met infinite values; try a learning_rate smaller than {min(rates)}, "
-                "or look for extreme values in X and y"
-            )
-        chosen = [member * len(rates) + int(best_rate[member]) for member in usable]
+        chosen = best_trials(loss, rates)
         # double precision from here on: the same row gives the same answer in any batch
         self.regressor_ = regressor.take(chosen).to(torch.float64)
         self.rejector_ = rejector.take(chosen).to(torch.float64)
-        self.learning_rate_ = [rates[int(best_rate[member])] for member in usable]
+        self.learning_rate_ = [rates[trial % len(rates)] for trial in chosen]
         self.validation_loss_ = float(self._translation.loss(loss[chosen].double().numpy()).mean())
         return chosen
-
-
-def _shape(value: object) -> str:
-    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, Sequence) else type(value).__name__
-
-
-def _seeds(random: np.random.RandomState, count: int) -> list[int]:
-    return [int(seed) for seed in random.randint(2**31 - 1, size=count)]

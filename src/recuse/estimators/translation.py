@@ -14,27 +14,39 @@ from recuse.costs import Cost, is_constant, resolve, row_values
 from recuse.encoding import TableEncoder
 from recuse.training.feed import Table
 
-__all__ = ["Rows", "Translation"]
+__all__ = ["Rows", "Translation", "moments", "without"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Checked rows with their targets, costs and weights, in the user's units."""
+    """Checked rows with their targets, costs and weights, in the user's units.
+
+    Where the caller divides the rows into parts, `part` (row, division) says how; only rows of one part are merged.
+    """
 
     X: pd.DataFrame | Floats
     y: Floats
     cost: Floats
     weight: Floats
+    part: NDArray[np.int8]
 
     @classmethod
-    def check(cls, X: pd.DataFrame | Floats, y: Floats, cost: Cost, sample_weight: ArrayLike | None) -> Self:
+    def check(
+        cls,
+        X: pd.DataFrame | Floats,
+        y: Floats,
+        cost: Cost,
+        sample_weight: ArrayLike | None,
+        part: NDArray[np.int8] | None = None,
+    ) -> Self:
         """Bring cost and weights to one value per row, and the rows to their canonical form."""
         weight = row_values(1.0 if sample_weight is None else sample_weight, "sample_weight", len(y))
         if weight.sum() <= 0:
             raise ValueError("sample_weight must be > 0 for at least one row, got only zeros")
-        return cls(X, y, resolve(cost, X, len(y)), weight)._merged()
+        part = np.empty((len(y), 0), np.int8) if part is None else part
+        return cls(X, y, resolve(cost, X, len(y)), weight, part)._merged()
 
     def __len__(self) -> int:
         return len(self.y)
@@ -46,7 +58,7 @@ class Rows:
         a row never stand on both sides of a division into training and validation.
         """
         present = np.flatnonzero(self.weight > 0)
-        key = np.column_stack([self.cost, self.y, _sortable(self.X)])[present] + 0.0  # no negative zeros
+        key = np.column_stack([self.part, self.cost, self.y, _sortable(self.X)])[present] + 0.0  # no negative zeros
         order = np.lexsort(key.T)
         key, present = key[order], present[order]
         same = (key[1:] == key[:-1]) | (np.isnan(key[1:]) & np.isnan(key[:-1]))
@@ -57,7 +69,7 @@ class Rows:
     def take(self, rows: NDArray[np.intp]) -> Self:
         """Give some of the rows."""
         X = self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows]
-        return type(self)(X, self.y[rows], self.cost[rows], self.weight[rows])
+        return type(self)(X, self.y[rows], self.cost[rows], self.weight[rows], self.part[rows])
 
 
 @dataclass(frozen=True)
@@ -79,8 +91,8 @@ class Translation:
     def learn(cls, train: Rows, everything: Rows, cost: Cost, *, scale_target: bool) -> Self:
         """Learn the features from `everything` and the scales from the part trained on."""
         column = cost if isinstance(cost, str) else None
-        encoder = TableEncoder().fit(_without(everything.X, column), everything.weight)
-        mean, scale = _moments(train.y, train.weight) if scale_target else (0.0, 1.0)
+        encoder = TableEncoder().fit(without(everything.X, column), everything.weight)
+        mean, scale = moments(train.y, train.weight) if scale_target else (0.0, 1.0)
         log_cost = None if is_constant(cost) else _learn_log(train)
         return cls(encoder, column, mean, scale if scale > 0 else 1.0, log_cost)
 
@@ -99,7 +111,7 @@ class Translation:
 
     def features(self, X: Any) -> Floats:
         """Give what the regressor sees (row, feature)."""
-        return self.encoder.transform(_without(X, self.cost_column))
+        return self.encoder.transform(without(X, self.cost_column))
 
     def rejector_features(self, features: Floats, cost: Floats) -> Floats:
         """Give what the rejector sees (row, feature): the same, and the cost where it varies."""
@@ -125,7 +137,7 @@ def _sortable(X: pd.DataFrame | Floats) -> Floats:
     """Numbers that are equal where the cells are, whatever the type of the column."""
     if not isinstance(X, pd.DataFrame):
         return X
-    return np.column_stack([_sortable_column(X[name]) for name in X.columns])
+    return np.column_stack([np.empty((len(X), 0)), *(_sortable_column(X[name]) for name in X.columns)])
 
 
 def _sortable_column(column: pd.Series[Any]) -> Floats:
@@ -137,7 +149,8 @@ def _sortable_column(column: pd.Series[Any]) -> Floats:
     return codes.astype(np.float64)
 
 
-def _without(X: Any, column: str | None) -> Any:
+def without(X: Any, column: str | None) -> Any:
+    """Give the table without the column that holds the cost, if there is one."""
     if column is None:
         return X
     if not isinstance(X, pd.DataFrame):
@@ -147,11 +160,12 @@ def _without(X: Any, column: str | None) -> Any:
 
 def _learn_log(rows: Rows) -> tuple[float, float, float]:
     floor = 1e-3 * float(rows.cost.mean()) or 1.0  # keeps the logarithm of a free rejection finite
-    mean, scale = _moments(np.log(rows.cost + floor), rows.weight)
+    mean, scale = moments(np.log(rows.cost + floor), rows.weight)
     return floor, mean, scale or 1.0
 
 
-def _moments(values: Floats, weight: Floats) -> tuple[float, float]:
+def moments(values: Floats, weight: Floats) -> tuple[float, float]:
+    """Give the weighted mean and standard deviation."""
     mean = np.average(values, weights=weight)
     return float(mean), float(np.average((values - mean) ** 2, weights=weight) ** 0.5)
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from recuse.networks import Stack
-from recuse.training.trainer import StackedTrainer
 
-__all__ = ["BestEpochs", "Trained"]
+__all__ = ["BestEpochs", "Trained", "Trainer"]
+
+
+class Trainer(Protocol):
+    """What is trained, as far as choosing its best epoch goes."""
+
+    @property
+    def members(self) -> Sequence[object]: ...  # noqa: D102
+    @property
+    def regressor(self) -> Stack: ...  # noqa: D102
+    @property
+    def rejector(self) -> Stack | None: ...  # noqa: D102
+
+    def freeze(self, member: int) -> None:
+        """Take a diverged member out of training."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ class Trained:
 class BestEpochs:
     """The best epoch of every member so far, and its weights."""
 
-    def __init__(self, trainer: StackedTrainer) -> None:
+    def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
         self._stacks = [s for s in (trainer.regressor, trainer.rejector) if s is not None]
         self._weights = [stack.parameters.clone() for stack in self._stacks]

@@ -14,7 +14,7 @@ from recuse.surrogates import Surrogate
 from recuse.training.adam import StackedAdam
 from recuse.training.feed import Batch, Feed
 
-__all__ = ["Member", "StackedTrainer", "count_tables"]
+__all__ = ["Member", "StackedTrainer", "by_surrogate", "count_tables", "surrogate_losses"]
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class StackedTrainer:
         self._regressor_adam = StackedAdam(regressor, rates)
         self._rejector_adam = None if rejector is None else StackedAdam(rejector, rates)
         self._tables = count_tables(self.members)
-        self._groups = _by_surrogate(self.members, regressor.parameters.device)
-        costs = torch.tensor([m.cost for m in members], device=regressor.parameters.device)
+        self._groups = by_surrogate(self.members, regressor.parameters.device)
+        costs = torch.tensor([m.cost for m in members]).to(regressor.parameters)
         self._cost = costs.view(self._tables, -1, 1)  # (table, member of the table, 1)
 
     def with_rejectors(self, members: Sequence[Member], chosen: Sequence[int], rejector: Stack) -> StackedTrainer:
@@ -91,7 +91,7 @@ class StackedTrainer:
         assert self._rejector_adam is not None
         residual, slope = self._residuals(batch, training=True)
         score = self.rejector.forward(batch.rejector_x, training=True)  # (member, row)
-        accept, d_accept, d_reject = self._surrogate(score)
+        accept, d_accept, d_reject = surrogate_losses(self._groups, score)
         # d psi / d h = 2 (h - y) l(r,-1);  d psi / d r = e l'(r,-1) + c l'(r,+1)
         by_table = (self._tables, -1, score.shape[1])
         slope_r = residual.mul_(residual).mul_(d_accept.view(by_table))
@@ -106,16 +106,6 @@ class StackedTrainer:
         prediction = self.regressor.forward(batch.x, training=training)
         residual = prediction.view(self._tables, -1, prediction.shape[1]) - batch.y
         return residual, residual * (2 * batch.share)
-
-    def _surrogate(self, score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Give l(r,-1), l'(r,-1) and l'(r,+1), each (member, row), by the surrogate of each member."""
-        if len(self._groups) == 1:
-            return _losses(self._groups[0][0], score)
-        out = tuple(torch.empty_like(score) for _ in range(3))
-        for surrogate, rows in self._groups:
-            for whole, part in zip(out, _losses(surrogate, score[rows]), strict=True):
-                whole[rows] = part
-        return out[0], out[1], out[2]
 
     def _costs(self, batch: Batch) -> Tensor:
         return self._cost if batch.cost is None else batch.cost
@@ -146,19 +136,28 @@ class StackedTrainer:
             self._rejector_adam.freeze(member)
 
 
-def _losses(surrogate: Surrogate, score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return surrogate(score)[0], *surrogate.derivative(score)
-
-
-def _by_surrogate(members: Sequence[Member], device: torch.device) -> list[tuple[Surrogate, Tensor]]:
+def by_surrogate(members: Sequence[Member], device: torch.device) -> list[tuple[Surrogate, Tensor]]:
+    """Which members use which surrogate."""
     names = list(dict.fromkeys(member.surrogate for member in members))
     return [
-        (
-            surrogates.get(name),
-            torch.tensor([i for i, m in enumerate(members) if m.surrogate == name], device=device),
-        )
+        (surrogates.get(name), torch.tensor([i for i, m in enumerate(members) if m.surrogate == name], device=device))
         for name in names
     ]
+
+
+def surrogate_losses(groups: list[tuple[Surrogate, Tensor]], score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Give l(r,-1), l'(r,-1) and l'(r,+1), each (member, row), by the surrogate of each member."""
+    if len(groups) == 1:
+        return _losses(groups[0][0], score)
+    out = tuple(torch.empty_like(score) for _ in range(3))
+    for surrogate, rows in groups:
+        for whole, part in zip(out, _losses(surrogate, score[rows]), strict=True):
+            whole[rows] = part
+    return out[0], out[1], out[2]
+
+
+def _losses(surrogate: Surrogate, score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return surrogate(score)[0], *surrogate.derivative(score)
 
 
 def count_tables(members: Sequence[Member]) -> int:

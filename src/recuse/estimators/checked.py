@@ -1,0 +1,94 @@
+"""CheckedRegressor: whatever a user passes in, checked rows or one clear error out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from recuse.costs import Cost
+from recuse.estimators.translation import Rows
+
+__all__ = ["CheckedRegressor"]
+
+Floats = NDArray[np.float64]
+
+_LARGEST = 1e150
+
+
+class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """What the estimators of this package ask of their input, whether they reject or not."""
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the estimator as it was if the block fails or is interrupted."""
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _check_new_rows(self, X: Any) -> pd.DataFrame | Floats:
+        """Check rows to decide on against what `fit` saw."""
+        check_is_fitted(self)
+        return self._check_features(X, reset=False)
+
+    def _training_rows(
+        self, X: Any, y: Any, cost: Cost, sample_weight: ArrayLike | None, *, reset: bool = True
+    ) -> Rows:
+        """Check rows to learn from, and bring them to their canonical form."""
+        X, y = self._check_training_rows(X, y, reset=reset)
+        return self._check_distinct(Rows.check(X, y, cost, sample_weight), reset=reset)
+
+    def _check_distinct(self, rows: Rows, *, reset: bool = True) -> Rows:
+        """See whether enough is left to learn from, once equal rows are one and those of no weight are gone."""
+        if len(rows) < 2:
+            raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
+        if reset and np.ptp(rows.y) == 0:
+            raise ValueError(f"y must not be constant, got {rows.y[0]} in all rows of weight > 0")
+        return rows
+
+    def _check_training_rows(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        reset: bool = True,
+        min_rows: int = 2,
+    ) -> tuple[pd.DataFrame | Floats, Floats]:
+        """Check rows to learn from: enough of them, with finite targets that, in training, are not all alike."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X = self._check_features(X, reset=reset)
+        target = column_or_1d(
+            check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0), warn=True
+        )
+        check_consistent_length(X, target)
+        if len(target) < min_rows:
+            raise ValueError(f"training needs at least {min_rows} rows, got n_samples = {len(target)}")
+        largest = np.abs(target).max()
+        if largest > _LARGEST:
+            raise ValueError(f"y must be at most {_LARGEST} in size, so that it can be squared, got {largest}")
+        if reset and np.ptp(target) == 0:
+            raise ValueError(f"y must not be constant, got {target[0]} in all {len(target)} rows")
+        return X, target
+
+    def _check_features(self, X: Any, *, reset: bool) -> pd.DataFrame | Floats:
+        if not isinstance(X, pd.DataFrame):
+            rows: Floats = validate_data(self, X, reset=reset, dtype=np.float64)
+            return rows
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise ValueError(f"X must have at least one row and one column, got 0 in shape {X.shape}")
+        if X.columns.has_duplicates:
+            twice = X.columns[X.columns.duplicated()][0]
+            raise ValueError(f"column names must be unique, got {twice!r} more than once")
+        frame: pd.DataFrame = validate_data(self, X, reset=reset, skip_check_array=True)
+        return frame

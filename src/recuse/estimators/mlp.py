@@ -1,0 +1,201 @@
+"""StackedMLPRegressor: a plain regressor, without rejection, trained on the stacked engine - rows in, h(x) out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from recuse.estimators.checked import CheckedRegressor
+from recuse.estimators.translation import Rows, Translation
+from recuse.estimators.trials import (
+    best_trials,
+    check_trial_parameters,
+    check_validation,
+    divide,
+    draw_seeds,
+    in_validation,
+    learning_rates,
+    report_diverged,
+)
+from recuse.networks import StackedMLP, outputs
+from recuse.progress import progress_bar
+from recuse.training.best import Trained
+from recuse.training.stacked import Networks, Plan, train_regressors
+from recuse.training.trainer import Member
+
+__all__ = ["StackedMLPRegressor"]
+
+Floats = NDArray[np.float64]
+
+_COST = 1.0  # a regressor alone has no use for it
+
+
+class StackedMLPRegressor(CheckedRegressor):
+    """Small ReLU networks trained side by side on the squared error; the prediction is their mean.
+
+    All learning rates and members train at once. Each keeps the epoch, and each member the learning rate, of the
+    lowest validation error.
+
+    Parameters
+    ----------
+    hidden : tuple of int, default=(20, 30, 10)
+        Widths of the hidden layers; none makes the regressor linear.
+    epochs : int, default=1000
+    batch_size : int, default=1024
+    learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
+        All are tried side by side; the validation error chooses.
+    n_members : int, default=1
+        Members of the ensemble, which differ in their initial weights.
+    validation_fraction : float, default=0.25
+        Share of the rows given to `fit` that choose epoch and learning rate, unless `fit` is given others.
+    random_state : int, RandomState or None, default=None
+    scale_target : bool, default=True
+        Standardise the target inside; the results stay in the user's units.
+    device : str, default="cpu"
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    validation_loss_ : float
+        Mean squared error on the validation rows, in the user's units, mean over the members.
+    learning_rate_, best_epoch_ : list
+        The learning rate and the epoch chosen for each member.
+    diverged_ : list of tuple
+        (member, learning rate, epoch) of every training that met infinite values and was dropped.
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+
+    Examples
+    --------
+    >>> from recuse import datasets
+    >>> from recuse.estimators import StackedMLPRegressor
+    >>> (X, y), validation, (X_test, y_test) = datasets.split(datasets.load("auto_mpg"), repeat=0)
+    >>> model = StackedMLPRegressor(epochs=100, n_members=3, random_state=0).fit(X, y, validation=validation)
+    >>> model.score(X_test, y_test) > 0.7
+    True
+    >>> model.predict_members(X_test).shape == (3, len(y_test))
+    True
+    """
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (20, 30, 10),
+        epochs: int = 1000,
+        batch_size: int = 1024,
+        learning_rate: float | Sequence[float] = (1e-1, 1e-2, 1e-3),
+        n_members: int = 1,
+        validation_fraction: float = 0.25,
+        random_state: int | np.random.RandomState | None = None,
+        *,
+        scale_target: bool = True,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.n_members = n_members
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.scale_target = scale_target
+        self.device = device
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        validation: tuple[Any, Any] | None = None,
+    ) -> Self:
+        """Train the networks.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            A DataFrame may have categories and missing values.
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+        validation : tuple (X, y), optional
+            Rows that choose epoch and learning rate.
+
+        Returns
+        -------
+        StackedMLPRegressor
+        """
+        with self._all_or_nothing():
+            check_trial_parameters(self)
+            rows = self._training_rows(X, y, _COST, sample_weight)
+            random = check_random_state(self.random_state)
+            shuffle, *seeds = draw_seeds(random, self.n_members + 1)
+            train, held_out = self._divide(rows, validation, random)
+            self._translation = Translation.learn(train, rows, _COST, scale_target=self.scale_target)
+            members = [Member(seed, rate) for seed in seeds for rate in learning_rates(self.learning_rate)]
+            self._keep(self._train(train, held_out, members, shuffle), members)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Give h(x) for every row: the mean over the members.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return np.asarray(self.predict_members(X).mean(axis=0))
+
+    def predict_members(self, X: Any) -> Floats:
+        """Give the prediction of each member, whose spread says how sure the ensemble is.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_members, n_rows)
+        """
+        rows = self._check_new_rows(X)
+        features = self._translation.features(rows)
+        return self._translation.prediction(outputs(self.regressor_, features))
+
+    def _divide(
+        self, rows: Rows, validation: tuple[Any, Any] | None, random: np.random.RandomState
+    ) -> tuple[Rows, Rows]:
+        """Give the rows to train on and the rows to choose by."""
+        if validation is None:
+            return divide(rows, self.validation_fraction, random)
+        check_validation(validation, {2: "(X, y)"})
+        with in_validation():
+            held_out = self._check_training_rows(*validation, reset=False, min_rows=1)
+            return rows, Rows.check(*held_out, _COST, None)
+
+    def _train(self, train: Rows, held_out: Rows, members: list[Member], shuffle: int) -> Trained:
+        inputs = self._translation.encoder.n_features
+        build = partial(StackedMLP, inputs=inputs, hidden=tuple(self.hidden), device=self.device)
+        tables = [self._translation.table(train, shuffle)], [self._translation.table(held_out)]
+        with progress_bar("training", self.epochs, show=self.verbose) as tell:
+            plan = Plan(epochs=self.epochs, batch_size=self.batch_size, device=self.device, on_epoch=tell)
+            return train_regressors(*tables, members, Networks(build, build), plan)
+
+    def _keep(self, trained: Trained, members: list[Member]) -> None:
+        """Choose a learning rate for each member and keep what a user may want to look at."""
+        rates = learning_rates(self.learning_rate)
+        self.diverged_ = report_diverged(trained, members, len(rates))
+        loss = trained.loss.cpu()
+        chosen = best_trials(loss, rates)
+        # double precision from here on: the same row gives the same answer in any batch
+        self.regressor_ = trained.regressor.take(chosen).to(torch.float64)
+        self.learning_rate_ = [members[trial].learning_rate for trial in chosen]
+        self.best_epoch_ = trained.epoch[chosen].tolist()
+        self.validation_loss_ = float(self._translation.loss(loss[chosen].double().numpy()).mean())
