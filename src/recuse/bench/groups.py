@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from recuse.training.feed import Table
 from recuse.training.stacked import Networks, Plan, train_pairs, train_regressors
 from recuse.training.trainer import Member
 
-__all__ = ["SUPERVISED", "Group", "run_group"]
+__all__ = ["SUPERVISED", "Group", "measures", "run_group"]
 
 SUPERVISED = "sup"  # stands in the place of a surrogate where the regressor is trained alone
 _NAMES = {  # the paper's names of the measures, and ours
@@ -56,6 +56,8 @@ class Group:
         Empty for the regressor alone.
     share : float
         Share of the training rows used.
+    budgets : tuple of float
+        For methods that reject a given share: that share, beside each cost.
     """
 
     dataset: str
@@ -64,6 +66,7 @@ class Group:
     repeat: int
     costs: tuple[float, ...] = ()
     share: float = 1.0
+    budgets: tuple[float, ...] = ()
 
     @property
     def key(self) -> str:
@@ -84,17 +87,45 @@ def run_group(group: Group, protocol: Protocol) -> dict[str, Any]:
     torch.set_num_threads(1)
     train, validation, test = datasets.split(datasets.load(group.dataset), group.repeat)
     train = _first(train, group.share)
-    encoder = TableEncoder().fit(train[0])
+    encoder, units = TableEncoder().fit(train[0]), Units.learn(protocol.target, _targets(train))
     hidden = protocol.hidden if group.model == "mlp" else ()
     build = partial(StackedMLP, inputs=encoder.n_features, hidden=hidden)
-    tables = [_table(train, encoder, group.repeat)], [_table(validation, encoder, group.repeat)]
-    members = _members(group, protocol)
+    tables = [[_table(part, encoder, units, group.repeat)] for part in (train, validation)]
+    members = _members(group, protocol, units)
     plan = Plan(protocol.epochs, protocol.slow_start, protocol.batch_size)
     loop = train_regressors if group.surrogate == SUPERVISED else train_pairs
     trained = loop(*tables, members, Networks(build, build), plan)
     chosen = _best_rates(trained, len(protocol.learning_rates))
-    cells = _test(trained, members, chosen, encoder.transform(test[0]), _targets(test))
+    X, y = encoder.transform(test[0]), _targets(test)
+    prediction = units.restore(_outputs(trained.regressor, chosen, X))
+    score = None if trained.rejector is None else _outputs(trained.rejector, chosen, X)
+    cells = _supervised(prediction, y) if score is None else _cells(prediction, score, y, group.costs)
+    for cell, member in zip(cells, chosen, strict=True):
+        cell |= {"learning_rate": members[member].learning_rate, "epoch": int(trained.epoch[member])}
     return {"group": asdict(group), "protocol": asdict(protocol), "cells": cells}
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units the target is trained in: y -> (y - shift) / scale, and costs by the square of the scale."""
+
+    shift: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def learn(cls, target: str, y: Floats) -> Self:
+        """Original, centred or standardised units, by the training rows."""
+        if target == "original":
+            return cls()
+        if target == "centred":
+            return cls(float(y.mean()))
+        if target == "standardised":
+            return cls(float(y.mean()), float(y.std()))
+        raise ValueError(f"target must be 'original', 'centred' or 'standardised', got {target!r}")
+
+    def restore(self, prediction: Floats) -> Floats:
+        """Back to original units."""
+        return prediction * self.scale + self.shift
 
 
 def _first(part: Part, share: float) -> Part:
@@ -102,19 +133,20 @@ def _first(part: Part, share: float) -> Part:
     return part[0].iloc[:count], part[1].iloc[:count]
 
 
-def _table(part: Part, encoder: TableEncoder, seed: int) -> Table:
+def _table(part: Part, encoder: TableEncoder, units: Units, seed: int) -> Table:
     features = torch.as_tensor(encoder.transform(part[0]), dtype=torch.float32)
-    return Table(features, torch.tensor(_targets(part), dtype=torch.float32), seed=seed)
+    target = (_targets(part) - units.shift) / units.scale
+    return Table(features, torch.as_tensor(target, dtype=torch.float32), seed=seed)
 
 
 def _targets(part: Part) -> Floats:
     return np.asarray(part[1], dtype=np.float64)
 
 
-def _members(group: Group, protocol: Protocol) -> list[Member]:
+def _members(group: Group, protocol: Protocol, units: Units) -> list[Member]:
     """All learning rates of a cost stand together."""
     surrogate = "mae" if group.surrogate == SUPERVISED else group.surrogate
-    costs = group.costs or (1.0,)
+    costs = [cost / units.scale**2 for cost in group.costs or (1.0,)]
     return [Member(group.repeat, rate, cost, surrogate) for cost in costs for rate in protocol.learning_rates]
 
 
@@ -123,28 +155,20 @@ def _best_rates(trained: Trained, rates: int) -> list[int]:
     return [cost * rates + rate for cost, rate in enumerate(best)]
 
 
-def _test(trained: Trained, members: list[Member], chosen: list[int], X: Floats, y: Floats) -> list[dict[str, Any]]:
-    prediction = _outputs(trained.regressor, chosen, X)
-    if trained.rejector is None:
-        error = float(metrics.squared_error(y, prediction[0]).mean())
-        return [{"sup": error, "learning_rate": members[chosen[0]].learning_rate}]
-    score = _outputs(trained.rejector, chosen, X)
-    return [
-        {
-            "cost": members[member].cost,
-            **_measures(Decision(h, r > 0, r, members[member].cost), y),
-            "learning_rate": members[member].learning_rate,
-            "epoch": int(trained.epoch[member]),
-        }
-        for member, h, r in zip(chosen, prediction, score, strict=True)
-    ]
-
-
 def _outputs(stack: Stack, chosen: list[int], X: Floats) -> Floats:
     return outputs(stack.take(chosen).to(torch.float64), X)
 
 
-def _measures(decision: Decision, y: Floats) -> dict[str, float | None]:
+def _supervised(prediction: Floats, y: Floats) -> list[dict[str, Any]]:
+    return [{"sup": float(metrics.squared_error(y, prediction[0]).mean())}]
+
+
+def _cells(prediction: Floats, score: Floats, y: Floats, costs: tuple[float, ...]) -> list[dict[str, Any]]:
+    decisions = [Decision(h, r > 0, r, cost) for h, r, cost in zip(prediction, score, costs, strict=True)]
+    return [{"cost": cost, **measures(d, y)} for cost, d in zip(costs, decisions, strict=True)]
+
+
+def measures(decision: Decision, y: Floats) -> dict[str, float | None]:
     """The paper's measures in its units; None where there is nothing to take the mean of."""
     measured = decision.evaluate(y)
     scaled = {short: measured[name] * (100 if short in _PERCENT else 1) for short, name in _NAMES.items()}

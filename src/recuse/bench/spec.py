@@ -29,6 +29,7 @@ class Protocol:
     batch_size: int
     learning_rates: tuple[float, ...]
     hidden: tuple[int, ...]
+    target: str = "original"  # units the target is trained in: "original", "centred" or "standardised"
 
 
 @dataclass(frozen=True)
