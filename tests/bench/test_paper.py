@@ -25,6 +25,7 @@ slow_start = 10
 batch_size = 128
 learning_rates = [1e-1, 1e-2]
 hidden = [8]
+target = { mlp = "standardised" }
 
 [costs]
 auto_mpg = [4, 6]

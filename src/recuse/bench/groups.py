@@ -87,14 +87,14 @@ def run_group(group: Group, protocol: Protocol) -> dict[str, Any]:
     torch.set_num_threads(1)
     train, validation, test = datasets.split(datasets.load(group.dataset), group.repeat)
     train = _first(train, group.share)
-    encoder, units = TableEncoder().fit(train[0]), Units.learn(protocol.target, _targets(train))
+    encoder, units = TableEncoder().fit(train[0]), Units.learn(protocol.target[group.model], _targets(train))
     hidden = protocol.hidden if group.model == "mlp" else ()
     build = partial(StackedMLP, inputs=encoder.n_features, hidden=hidden)
-    tables = [[_table(part, encoder, units, group.repeat)] for part in (train, validation)]
+    tables = tuple([_table(part, encoder, units, group.repeat)] for part in (train, validation))
     members = _members(group, protocol, units)
     plan = Plan(protocol.epochs, protocol.slow_start, protocol.batch_size)
     loop = train_regressors if group.surrogate == SUPERVISED else train_pairs
-    trained = loop(*tables, members, Networks(build, build), plan)
+    trained = loop(tables[0], tables[1], members, Networks(build, build), plan)
     chosen = _best_rates(trained, len(protocol.learning_rates))
     X, y = encoder.transform(test[0]), _targets(test)
     prediction = units.restore(_outputs(trained.regressor, chosen, X))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -10,11 +11,14 @@ import pandas as pd
 from recuse.bench import figures
 from recuse.bench.groups import SUPERVISED
 from recuse.bench.page import write_page
+from recuse.bench.rivals import compare, rival_groups, run_rival
 from recuse.bench.run import record_environment, run_groups, share_groups, table_groups
 from recuse.bench.spec import Paper
 from recuse.bench.tables import side_by_side, summarise, write_csv
 
 __all__ = ["run_paper"]
+
+COMPARISON = "comparison"  # the table against other methods, which has a form of its own
 
 
 def run_paper(
@@ -51,26 +55,36 @@ def run_paper(
         The tables, as they are in the CSV files.
     """
     _check(paper, tables, datasets, costs)
-    groups = table_groups(paper, tables, repeats=repeats, datasets=datasets, costs=costs)
-    records = run_groups(groups, paper.protocol, output / "groups", jobs=jobs, progress=progress)
+    run = partial(run_groups, protocol=paper.protocol, folder=output / "groups", jobs=jobs, progress=progress)
+    own = [name for name in tables if name != COMPARISON]
+    compared = COMPARISON in tables
+    groups = table_groups(paper, [*own, *(["mlp"] * compared)], repeats=repeats, datasets=datasets, costs=costs)
+    records = run(groups)
     summary = summarise(records)
-    written = {name: side_by_side(summary, paper, name) for name in tables}
+    written = {name: side_by_side(summary, paper, name) for name in own}
+    rivals = pd.DataFrame()
+    if compared:
+        rivals = run(rival_groups(paper, repeats=repeats, names=datasets), work=run_rival)
+        written[COMPARISON] = compare(pd.concat([_rcr_mae(records), rivals]), paper)
     for name, table in written.items():
         write_csv(table, output / f"{name}.csv")
     pictures = []
     if draw:
-        grown = share_groups(paper, repeats=repeats, datasets=datasets)
-        shares = run_groups(grown, paper.protocol, output / "groups", jobs=jobs, progress=progress)
-        pictures = _draw(records, shares, paper, output)
+        shares = run(share_groups(paper, repeats=repeats, datasets=datasets))
+        pictures = _draw(records, rivals, shares, paper, output)
     record_environment(output / "environment.json")
     write_page(paper, written, pictures, output / "README.md", _command(tables))
     return written
 
 
+def _rcr_mae(records: pd.DataFrame) -> pd.DataFrame:
+    return records[(records["model"] == "mlp") & (records["surrogate"] == "mae")]
+
+
 def _check(paper: Paper, tables: Sequence[str], datasets: Sequence[str] | None, costs: Sequence[float] | None) -> None:
     known_costs = sorted({cost for group in paper.costs.values() for cost in group})
     for name, given, known in (
-        ("tables", tables, list(paper.tables)),
+        ("tables", tables, [*paper.tables, COMPARISON]),
         ("datasets", datasets, list(paper.costs)),
         ("costs", costs, known_costs),
     ):
@@ -79,7 +93,7 @@ def _check(paper: Paper, tables: Sequence[str], datasets: Sequence[str] | None, 
                 raise ValueError(f"{name} must be among {known}, got {value!r}")
 
 
-def _draw(records: pd.DataFrame, shares: pd.DataFrame, paper: Paper, output: Path) -> list[Path]:
+def _draw(records: pd.DataFrame, rivals: pd.DataFrame, shares: pd.DataFrame, paper: Paper, output: Path) -> list[Path]:
     """Draw what the records suffice for; the names of the files say what is on them."""
     drawn = []
     for model in dict.fromkeys(records["model"]):
@@ -91,13 +105,17 @@ def _draw(records: pd.DataFrame, shares: pd.DataFrame, paper: Paper, output: Pat
     names = [name for name in paper.accepted_loss_datasets if name in set(records["dataset"])]
     if names:
         drawn.append(output / "accepted_loss_against_rejection.png")
-        figures.accepted_loss_against_rejection(_methods(records), paper.comparison, names, drawn[-1])
+        figures.accepted_loss_against_rejection(_methods(records, rivals), paper.comparison, names, drawn[-1])
     return drawn
 
 
-def _methods(records: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def _methods(records: pd.DataFrame, rivals: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Records by the names that stand in the legend."""
     mlp = records[(records["model"] == "mlp") & (records["surrogate"] != SUPERVISED)]
-    return {f"RcR, {surrogate}": part for surrogate, part in mlp.groupby("surrogate", sort=False)}
+    methods = {f"RcR, {surrogate}": part for surrogate, part in mlp.groupby("surrogate", sort=False)}
+    if len(rivals):
+        methods |= {figures.METHODS[str(name)]: part for name, part in rivals.groupby("model", sort=False)}
+    return methods
 
 
 def _command(tables: Sequence[str]) -> str:

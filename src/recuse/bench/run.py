@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from recuse.progress import progress_bar
 
 __all__ = ["record_environment", "run_groups", "share_groups", "table_groups"]
 
+Work = Callable[[Group, Protocol], dict[str, Any]]
 _PACKAGES = ("recuse", "torch", "numpy", "scikit-learn", "pandas", "joblib")
 
 
@@ -67,7 +68,13 @@ def _chosen_costs(
 
 
 def run_groups(
-    groups: Sequence[Group], protocol: Protocol, folder: Path, *, jobs: int = 1, progress: bool = True
+    groups: Sequence[Group],
+    protocol: Protocol,
+    folder: Path,
+    *,
+    work: Work = run_group,
+    jobs: int = 1,
+    progress: bool = True,
 ) -> pd.DataFrame:
     """Run what is not stored yet and give one record for each group and cost, in the order of the groups.
 
@@ -77,24 +84,26 @@ def run_groups(
     protocol : Protocol
     folder : Path
         Where finished groups are kept; a run that was cut off goes on from there.
+    work : callable
+        What runs a group.
     jobs : int
         Processes, with one thread each. The numbers do not depend on it.
     progress : bool
     """
     store = GroupStore(folder, protocol)
     missing = [group for group in groups if store.load(group) is None]
-    work = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    workers = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     with progress_bar("running groups", total=len(groups), show=progress) as tell:
         tell(len(groups) - len(missing))
-        finished = work(delayed(_run_and_store)(group, store) for group in missing)
+        finished = workers(delayed(_run_and_store)(group, store, work) for group in missing)
         for done, _ in enumerate(finished, start=len(groups) - len(missing) + 1):
             tell(done)
     return pd.DataFrame([record for group in groups for record in _records(group, store)])
 
 
-def _run_and_store(group: Group, store: GroupStore) -> str:
+def _run_and_store(group: Group, store: GroupStore, work: Work) -> str:
     """Run in a worker, which stores the result itself: it is safe even if the parent dies."""
-    store.save(group, run_group(group, store.protocol))
+    store.save(group, work(group, store.protocol))
     return group.key
 
 

@@ -29,7 +29,7 @@ class Protocol:
     batch_size: int
     learning_rates: tuple[float, ...]
     hidden: tuple[int, ...]
-    target: str = "original"  # units the target is trained in: "original", "centred" or "standardised"
+    target: dict[str, str]  # for each model, the units the target is trained in; see recuse.bench.groups.Units
 
 
 @dataclass(frozen=True)

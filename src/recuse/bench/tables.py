@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from recuse.bench.groups import SUPERVISED
 from recuse.bench.spec import METRICS, Paper
 from recuse.bench.store import write_text
 
-__all__ = ["COLUMNS", "agreement", "markdown", "side_by_side", "summarise", "write_csv"]
+__all__ = ["COLUMNS", "agreement", "markdown", "over_repeats", "side_by_side", "summarise", "write_csv"]
 
 COLUMNS = ["dataset", "model", "surrogate", "cost", "metric", "mean", "std", "repeats", "paper_mean", "paper_std"]
 _CELL = ["dataset", "model", "surrogate", "cost", "metric"]
@@ -23,11 +24,12 @@ def summarise(records: pd.DataFrame) -> pd.DataFrame:
     A repeat in which a measure does not exist (no row was accepted, say) is left out of its mean.
     """
     pairs = records[records["surrogate"] != SUPERVISED]
-    long = pairs.melt([*_CELL[:4], "repeat"], list(METRICS), var_name="metric").astype({"value": float})
-    return pd.concat([_over_repeats(long), _supervised(records, pairs)], ignore_index=True)
+    return pd.concat([over_repeats(pairs, METRICS), _supervised(records, pairs)], ignore_index=True)
 
 
-def _over_repeats(long: pd.DataFrame) -> pd.DataFrame:
+def over_repeats(records: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Mean, standard deviation and number of repeats of some measures of each cell."""
+    long = records.melt([*_CELL[:4], "repeat"], list(metrics), var_name="metric").astype({"value": float})
     grouped = long.groupby(_CELL, sort=False)["value"].agg(["mean", "std", "count"]).reset_index()
     return grouped.rename(columns={"count": "repeats"})
 
@@ -88,6 +90,7 @@ def markdown(table: pd.DataFrame) -> str:
     | --- | --- | --- |
     | abalone | 3 | 2.50 (0.10) / 2.41 (0.12) |
     """
+    table = table.reset_index(drop=True)
     metrics = list(dict.fromkeys(table["metric"]))
     far = set(agreement(table).query("not agrees").index)
     several = [name for name in ("model", "surrogate") if table[name].nunique() > 1]
