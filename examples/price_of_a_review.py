@@ -1,20 +1,21 @@
 """A table, the price of a wrong prediction and the price of a review: when is it worth asking somebody?"""
 
-from recuse import RcRRegressor, datasets
+import pandas as pd
+
+from recuse import RiskRejector, datasets
 from recuse.costs import from_money
 
 cars = datasets.load("auto_mpg")
-train, validation, (X_test, y_test) = datasets.split(cars, repeat=1)
+(X, y), (X_more, y_more), (X_test, y_test) = datasets.split(cars, repeat=0)
 
 # an estimate that is 3 mpg off costs us 30 euros; having a car measured costs 20
 cost = from_money(error=3.0, error_cost=30.0, review_cost=20.0)
-euros_per_unit = 30.0 / 3.0**2
+euros = 30.0 / 3.0**2  # of one squared mpg
 
-model = RcRRegressor(cost=cost, epochs=300, n_members=4, random_state=0)
-model.fit(*train, validation=validation)
-measures = model.decide(X_test).evaluate(y_test)
+model = RiskRejector(random_state=0).fit(pd.concat([X, X_more]), pd.concat([y, y_more]))
+measures = model.decide(X_test, cost=cost).evaluate(y_test)
 
 print(f"a review costs as much as a squared error of {cost:g}")
 for name in ("rcr_loss", "always_accept", "always_reject", "oracle"):
-    print(f"{name:15} {measures[name] * euros_per_unit:6.2f} euros a car")
+    print(f"{name:15} {measures[name] * euros:6.2f} euros a car")
 print(f"cars sent to be measured: {measures['rejection_rate']:.0%}")

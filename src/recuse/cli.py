@@ -19,16 +19,21 @@ app = typer.Typer(
 app.add_typer(bench, name="bench")
 
 
-@app.callback()
-def main(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
-) -> None:
-    """Regression that knows when to step aside."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from recuse import __version__
 
-        Console().print(f"recuse {__version__}")
+        Console().print(f"recuse {__version__}", highlight=False)
         raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Regression that knows when to step aside."""
 
 
 @app.command()

@@ -27,7 +27,7 @@ def _words(text: str | None) -> list[str] | None:
 @app.command("paper")
 def paper_command(
     tables: Annotated[str, typer.Option(help="Tables, separated by commas.")] = (
-        "mlp,mlp_logistic,mlp_mse,linear_logistic,complete"
+        "mlp,mlp_logistic,mlp_mse,linear_logistic,complete,comparison"
     ),
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results; start again to go on.")] = Path(
         "results"

@@ -16,6 +16,7 @@ from recuse.extras import import_extra
 __all__ = ["METHODS", "accepted_loss_against_rejection", "losses_against_cost", "losses_against_share"]
 
 _MEASURES = {"rcrloss": "RcR loss", "al": "accepted loss"}
+_SURROGATES = ("mae", "hinge", "square", "logistic", "sigmoid")  # each keeps its colour in all figures
 _MARKERS = "osD^vP*X"
 METHODS = {"rcr_mae": "RcR, mae", "mlp_plug": "MLP-Plug", "selectivenet": "SelectiveNet"}  # as the paper calls them
 _TITLES = {
@@ -32,12 +33,14 @@ def losses_against_cost(records: pd.DataFrame, paper: Paper, model: str, path: P
     chosen = records[(records["model"] == model) & (records["surrogate"] != SUPERVISED)]
     names = [name for name in paper.costs if name in set(chosen["dataset"])]
     figure, axes = _grid(2, len(names))
-    surrogates = list(dict.fromkeys(chosen["surrogate"]))
+    surrogates = [name for name in _SURROGATES if name in set(chosen["surrogate"])]
     for column, name in enumerate(names):
         part = chosen[chosen["dataset"] == name]
         for ax, measure in zip(axes[:, column], _MEASURES, strict=True):
-            for style, surrogate in enumerate(surrogates):
+            for surrogate in surrogates:
+                style = _SURROGATES.index(surrogate)
                 _band(ax, part[part["surrogate"] == surrogate], "cost", measure, surrogate, style)
+            ax.set_xticks(sorted(set(part["cost"])))
             _reference(ax, paper, name, model, measure)
         axes[0, column].set_title(_TITLES.get(name, name))
         axes[1, column].set_xlabel("cost of a rejection")
@@ -79,7 +82,7 @@ def accepted_loss_against_rejection(
             mean = records[records["dataset"] == name].groupby("cost")[["rej", "al"]].mean().sort_values("rej")
             deviation = records[records["dataset"] == name].groupby("cost")["al"].std().loc[mean.index]
             ax.plot(mean["rej"], mean["al"], **styles[method], label=method, lw=1.6)
-            low, high = mean["al"] - deviation, mean["al"] + deviation
+            low, high = (mean["al"] - deviation).clip(lower=0), mean["al"] + deviation
             ax.fill_between(mean["rej"], low, high, color=styles[method]["color"], alpha=0.08, lw=0)
         for code, rows in printed[printed["dataset"] == name].groupby("method", sort=False):
             label = METHODS[str(code)]
@@ -109,7 +112,8 @@ def _band(ax: Any, records: pd.DataFrame, by: str, measure: str, label: str, sty
     grouped = records.astype({measure: float}).groupby(by)[measure]
     mean, deviation = grouped.mean(), grouped.std()
     ax.plot(mean.index, mean, **_style(style), lw=1.6, label=label)
-    ax.fill_between(mean.index, mean - deviation, mean + deviation, color=PALETTE[style], alpha=0.1, lw=0)
+    low = (mean - deviation).clip(lower=0)  # a loss is never negative
+    ax.fill_between(mean.index, low, mean + deviation, color=PALETTE[style], alpha=0.08, lw=0)
 
 
 def _reference(ax: Any, paper: Paper, name: str, model: str, measure: str) -> None:

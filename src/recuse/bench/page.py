@@ -75,7 +75,8 @@ def _summary(tables: dict[str, pd.DataFrame]) -> str:
 
 def trends(table: pd.DataFrame) -> pd.DataFrame:
     """Whether rejection falls and accepted loss rises with the cost, one row per data set, model and surrogate."""
-    wide = table.pivot_table("mean", ["dataset", "model", "surrogate", "cost"], "metric", sort=False).reset_index()
+    cells = ["dataset", "model", "surrogate", "cost"]
+    wide = table.pivot(index=cells, columns="metric", values="mean").reset_index()
     groups = wide.groupby(["dataset", "model", "surrogate"], sort=False)
     ranks = groups[["cost", "rej", "al"]].apply(lambda part: part.corr(method="spearman")["cost"])
     return pd.DataFrame({"rejection falls": ranks["rej"] < -0.5, "accepted loss rises": ranks["al"] > 0.5})

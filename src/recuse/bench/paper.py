@@ -73,7 +73,7 @@ def run_paper(
         shares = run(share_groups(paper, repeats=repeats, datasets=datasets))
         pictures = _draw(records, rivals, shares, paper, output)
     record_environment(output / "environment.json")
-    write_page(paper, written, pictures, output / "README.md", _command(tables))
+    write_page(paper, written, pictures, output / "README.md", _command(paper, tables))
     return written
 
 
@@ -118,5 +118,5 @@ def _methods(records: pd.DataFrame, rivals: pd.DataFrame) -> dict[str, pd.DataFr
     return methods
 
 
-def _command(tables: Sequence[str]) -> str:
-    return f"recuse bench paper --tables {','.join(tables)} --jobs 2 -o results/"
+def _command(paper: Paper, tables: Sequence[str]) -> str:
+    return f"recuse bench paper --paper {paper.name} --tables {','.join(tables)} --jobs 2 -o results/{paper.name}"

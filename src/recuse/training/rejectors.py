@@ -28,6 +28,7 @@ from recuse.training.trainer import Member, by_surrogate, surrogate_losses
 __all__ = ["CostRange", "train_rejectors"]
 
 _COSTS_OF_A_VALIDATION_ROW = 8
+_DRAW = 2  # sets the seeds of costs apart from those of minibatches
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def train_rejectors(
     every = torch.ones_like(best.epoch, dtype=torch.bool)
     for epoch in range(plan.epochs):
         for number, batch in enumerate(feed.shuffled(plan.batch_size, 0, epoch)):
-            trainer.step(batch if costs is None else _at_drawn_costs(batch, costs, place, (table.seed, epoch, number)))
+            seed = (table.seed, _DRAW, epoch, number)
+            trainer.step(batch if costs is None else _at_drawn_costs(batch, costs, place, seed))
         best.see(trainer.validate(held_out), torch.full_like(best.epoch, epoch), active=every)
         plan.tell(epoch)
     return best.restore()
@@ -126,7 +128,7 @@ class _RejectorTrainer:
         self._adam.freeze(member)
 
 
-def _at_drawn_costs(batch: Batch, costs: CostRange, place: int, seed: tuple[int, int, int]) -> Batch:
+def _at_drawn_costs(batch: Batch, costs: CostRange, place: int, seed: tuple[int, ...]) -> Batch:
     """Meet every row at a fresh cost; errors in units of it."""
     state = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
     generator = torch.Generator().manual_seed(int(state >> np.uint64(1)))
