@@ -1,9 +1,8 @@
-"""RcRRegressor: the paper's method - a regressor and a rejector trained together on a surrogate loss."""
+"""RcRRegressor: the paper's method - rows and costs in, a regressor and a rejector trained on a surrogate loss out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from recuse import surrogates
-from recuse.costs import Cost, is_constant, needs_rows
+from recuse.costs import Cost, needs_rows
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.parameters import is_count, require
+from recuse.estimators.crossfit import CrossFit, Sight, costs_within, read_range
+from recuse.estimators.folds import marked
+from recuse.estimators.pairs import PairMaker, check_going_on, check_pair_parameters, joint_only
 from recuse.estimators.stream import Stream
 from recuse.estimators.translation import Rows, Translation
 from recuse.estimators.trials import (
     best_trials,
-    check_trial_parameters,
     check_validation,
     divide,
     draw_seeds,
@@ -28,10 +27,11 @@ from recuse.estimators.trials import (
     learning_rates,
     report_diverged,
 )
-from recuse.networks import LoopedModules, NetworkFactory, Stack, StackedMLP, outputs
+from recuse.networks import NetworkFactory, Stack, outputs
 from recuse.progress import progress_bar
 from recuse.surrogates import Surrogate
 from recuse.training.best import Trained
+from recuse.training.rejectors import CostRange
 from recuse.training.stacked import Networks, Plan, train_pairs
 from recuse.training.trainer import Member
 
@@ -49,10 +49,11 @@ class RcRRegressor(RejectingRegressor):
 
     Parameters
     ----------
-    cost : float, array-like, callable or str, default=1.0
+    cost : float, array-like, callable, str or tuple (low, high), default=1.0
         What a rejection costs, in squared units of the target: a number, a callable of `X`, the name of a
         column of `X` (which is then no feature), or, given to `fit`, one value per row. Where the cost
-        varies by row it is also an input of the rejector, and any cost can be asked for in `decide`.
+        varies by row it is also an input of the rejector, and any cost can be asked for in `decide`. A tuple of two
+        numbers is a range: one training, with ``residuals="crossfit"``, serves every cost from low to high.
     surrogate : str, Surrogate or callable, default="mae"
         The binary loss: "mae", "hinge", "square", "logistic", "sigmoid", or your own; see
         `recuse.surrogates`.
@@ -63,12 +64,13 @@ class RcRRegressor(RejectingRegressor):
     epochs : int, default=1000
     slow_start : int or "auto", default=200
         Epochs in which the regressor trains alone, at most half of them; "auto" waits until its validation error
-        stops improving.
+        stops improving. Of no effect with "crossfit", where each fold and then the rejectors train for all epochs.
     batch_size : int, default=1024
     learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
         All are tried side by side; the validation loss chooses.
     n_members : int, default=1
-        Members of the ensemble. They differ in their initial weights; predictions and clipped scores are averaged.
+        Members of the ensemble, by "crossfit" for each fold. They differ in their initial weights; predictions and
+        clipped scores are averaged.
     validation_fraction : float, default=0.25
         Share of the rows given to `fit` that choose epoch and learning rate, unless `fit` is given others.
     scale_target : bool, default=True
@@ -78,6 +80,14 @@ class RcRRegressor(RejectingRegressor):
     random_state : int, RandomState or None, default=None
     device : str, default="cpu"
         Where to train; networks this small are usually fastest on the CPU.
+    residuals : {"train", "crossfit"}, default="train"
+        The errors a rejector learns from. "train" is the paper's joint training: the errors are those of the rows h is
+        fitted to, which are too small where h overfits. "crossfit" trains regressors for each fold on the other
+        folds; the rejectors then learn from the errors on the rows left out, and see h(x) and, with
+        several members, the logarithm of their disagreement besides the features. h is the mean of all regressors.
+    cv : int, splitter or iterable of (train, test), default=5
+        The folds of "crossfit", with every row in one test part. A number divides the distinct rows to train on at
+        random. Rows that choose epoch and learning rate are set aside first.
     verbose : bool, default=False
         Show a progress bar.
 
@@ -85,15 +95,15 @@ class RcRRegressor(RejectingRegressor):
     ----------
     cost_ : the cost fitted for
     validation_loss_ : float
-        RcR loss on the validation rows, in the user's units, mean over the members.
-    learning_rate_ : list of float
-        The learning rate chosen for each member.
-    best_epoch_ : list of int
-        The epoch chosen for each member.
+        RcR loss on the validation rows, mean over the members; in the user's units or, for a range of costs, in
+        units of the cost and averaged over the range.
+    learning_rate_, best_epoch_ : list
+        Chosen for each member; by "crossfit", for each rejector.
     history_ : ndarray of shape (n_epochs, n_members)
-        Validation RcR loss of each member by epoch, from the end of Slow-Start.
+        Validation RcR loss of each member by epoch, from the end of Slow-Start; by "crossfit", of each rejector.
     diverged_ : list of tuple
-        (member, learning rate, epoch) of every training that met infinite values and was dropped.
+        (member, learning rate, epoch) of every training that met infinite values and was dropped. By "crossfit", the
+        regressors count first, fold by fold, then the rejectors.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
 
     Examples
@@ -126,6 +136,8 @@ class RcRRegressor(RejectingRegressor):
         scale_target: bool = True,
         warm_start: bool = False,
         device: str = "cpu",
+        residuals: Literal["train", "crossfit"] = "train",
+        cv: Any = 5,
     ) -> None:
         self.cost = cost
         self.surrogate = surrogate
@@ -142,8 +154,11 @@ class RcRRegressor(RejectingRegressor):
         self.scale_target = scale_target
         self.warm_start = warm_start
         self.device = device
+        self.residuals = residuals
+        self.cv = cv
 
     _stream: Stream | None = None
+    _sight: Sight | None = None  # what rejectors see, if it is more than the regressors
 
     def fit(
         self,
@@ -160,37 +175,31 @@ class RcRRegressor(RejectingRegressor):
         X : array-like or DataFrame of shape (n_rows, n_features)
             A DataFrame may have categories and missing values.
         y : array-like of shape (n_rows,)
-        cost : float, array-like, callable or str, optional
+        cost : float, array-like, callable, str or tuple (low, high), optional
             Takes the place of the parameter `cost`.
         sample_weight : array-like of shape (n_rows,), optional
         validation : tuple (X, y) or (X, y, cost), optional
             Rows that choose epoch and learning rate; the third is needed where `cost` has one value per row.
-
-        Returns
-        -------
-        RcRRegressor
         """
         with self._all_or_nothing():
-            self._check_parameters()
+            check_pair_parameters(self)
             going_on = self.warm_start and hasattr(self, "regressor_")
             chosen_cost = self.cost if cost is None else cost
-            rows = self._training_rows(X, y, chosen_cost, sample_weight, reset=not going_on)
+            costs = read_range(chosen_cost, self.residuals)
+            row_cost = chosen_cost if costs is None else costs.low  # within a range, rows meet their costs in training
+            rows = self._rows_in_folds(X, y, row_cost, sample_weight, reset=not going_on)
             random = check_random_state(self.random_state)
             seeds = draw_seeds(random, self._count_members(going_on) + 1)
-            train, held_out = self._divide(rows, validation, chosen_cost, random)
-            self._learn_translation(train, rows, chosen_cost, going_on)
-            members = self._members(seeds[1:])
-            trained = self._train(train, held_out, members, shuffle=seeds[0], going_on=going_on)
+            train, held_out = self._divide(rows, validation, row_cost, random, ranged=costs is not None)
+            self._learn_translation(train, rows, row_cost, going_on)
+            self.cost_, self._stream = chosen_cost, None
+            trained, members = self._train(train, held_out, seeds, costs, going_on=going_on)
             self._keep(trained, members)
-            self._stream = None
         return self
 
+    @joint_only
     def partial_fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        cost: Cost | None = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, cost: Cost | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Train for one epoch on these rows, and keep what was learned before, here or in `fit`.
 
@@ -202,56 +211,40 @@ class RcRRegressor(RejectingRegressor):
         ----------
         X, y, cost, sample_weight : as in `fit`
             Columns, categories and scales are learned from the first call, and a constant cost stays what it was.
-
-        Returns
-        -------
-        RcRRegressor
         """
         with self._all_or_nothing():
             going_on = hasattr(self, "regressor_")
             chosen_cost = self.cost if cost is None else cost
             if self._stream is None:
-                self._check_parameters()
+                check_pair_parameters(self)
+            read_range(chosen_cost, self.residuals)
             rows = self._training_rows(X, y, chosen_cost, sample_weight, reset=not going_on)
             self._learn_translation(rows, rows, chosen_cost, going_on)
             if self._stream is None:
                 self._stream = self._new_stream(going_on)
             self._stream.learn(self._translation.table(rows), self.batch_size)
-            self._choose(self._stream.regressor, self._stream.rejector, self._stream.loss)
+            chosen = self._choose(self._stream.loss)
+            self._adopt(self._stream.regressor.take(chosen), self._stream.rejector.take(chosen))
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Give h(x) for every row, accepted or not; the mean over the members.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
+        """Give h(x) for every row (n_rows,), accepted or not; the mean over the members."""
         rows = self._check_new_rows(X)
         features = self._translation.features(rows)
         return self._translation.prediction(outputs(self.regressor_, features).mean(axis=0))
 
     def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
-        """Give the rejector's score for every row, > 0 to accept; the mean of the clipped scores of the members.
+        """Give a score for every row (n_rows,), > 0 to accept; the mean of the clipped scores of the members.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         cost : float, array-like, callable or str, optional
-            Needed where the model was fitted with one cost per row.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
+            Needed where the model was fitted with one cost per row or for a range of costs.
         """
         rows = self._check_new_rows(X)
         features = self._translation.features(rows)
-        seen = self._translation.rejector_features(features, self._cost_of_rows(rows, cost))
-        score: Floats = outputs(self.rejector_, seen)  # (member, row)
+        score: Floats = outputs(self.rejector_, self._seen(features, self._cost_of_rows(rows, cost)))  # (member, row)
         if len(score) > 1:
             # beyond +-1 a surrogate no longer says how sure its rejector is; clip, so that no member shouts
             score = score.clip(-1, 1)
@@ -259,118 +252,108 @@ class RcRRegressor(RejectingRegressor):
 
     @property
     def serves_any_cost(self) -> bool:
-        """Whether any cost can be asked for: only where the cost varied by row in training."""
+        """Whether any cost, or any within the range of `fit`, can be asked for: where it varied in training."""
         check_is_fitted(self)
-        return self._translation.log_cost is not None
+        return self._translation.log_cost is not None or self._costs is not None
 
-    def _check_parameters(self) -> None:
-        surrogates.get(self.surrogate)
-        check_trial_parameters(self)
-        waits = self.slow_start == "auto" or is_count(self.slow_start, least=0)
-        require(waits, "slow_start", "an int >= 0 or 'auto'", self.slow_start)
-        known = callable(self.network) or self.network in ("mlp", "linear")
-        require(known, "network", "'mlp', 'linear' or a callable", self.network)
+    @property
+    def _costs(self) -> CostRange | None:
+        """The range of costs fitted for, if there is one."""
+        return None if self._sight is None else self._sight.costs
+
+    def _cost_of_rows(self, X: Any, cost: Cost | None) -> Floats:
+        return super()._cost_of_rows(X, cost) if self._costs is None else costs_within(self._costs, cost, X)
+
+    def _seen(self, features: Floats, cost: Floats) -> Floats:
+        """Give what the rejectors see (row, input)."""
+        if self._sight is None:
+            return self._translation.rejector_features(features, cost)
+        return self._sight.of_new_rows(features, outputs(self.regressor_, features), cost)
+
+    def _rows_in_folds(self, X: Any, y: Any, cost: Cost, sample_weight: ArrayLike | None, *, reset: bool) -> Rows:
+        """Check rows to learn from; where `cv` says how to divide them, they carry the marks of their folds."""
+        X, y = self._check_training_rows(X, y, reset=reset)
+        part = marked(self.cv, X, y) if self.residuals == "crossfit" else None
+        return self._check_distinct(Rows.check(X, y, cost, sample_weight, part), reset=reset)
 
     def _count_members(self, going_on: bool) -> int:
         return len(self.regressor_) if going_on else self.n_members
 
     def _learn_translation(self, train: Rows, everything: Rows, cost: Cost, going_on: bool) -> None:
-        """Learn scales and columns, or check that the cost suits what was learned before."""
-        if not going_on:
+        """Learn scales and columns, or check that what was learned before will do."""
+        if going_on:
+            check_going_on(self, cost, streaming=self._stream is not None, crossfitted=self._sight is not None)
+        else:
             self._translation = Translation.learn(train, everything, cost, scale_target=self.scale_target)
-        elif not self.serves_any_cost and not is_constant(cost):
-            raise ValueError(
-                f"{type(self).__name__} was first fitted for the constant cost {self.cost_}, "
-                "so it cannot go on with a cost that varies by row: fit it afresh"
-            )
-        elif self._stream is not None and not self.serves_any_cost and cost != self.cost_:
-            raise ValueError(f"partial_fit goes on at the cost of its first call, {self.cost_}, got {cost!r}")
         self.cost_ = cost
 
     def _new_stream(self, going_on: bool) -> Stream:
         seeds = draw_seeds(check_random_state(self.random_state), self._count_members(going_on))
-        if going_on:
-            return Stream(self._members(seeds), self._present_networks(), slow_start=0)
-        return Stream(self._members(seeds), self._new_networks(), self._solo_calls())
-
-    def _solo_calls(self) -> int:
-        if self.slow_start == "auto":
+        slow_start = 0 if going_on else self.slow_start
+        if slow_start == "auto":
             raise ValueError("partial_fit has no validation rows to watch: slow_start must be an int, got 'auto'")
-        return self.slow_start
-
-    def _learning_rates(self) -> list[float]:
-        return learning_rates(self.learning_rate)
+        return Stream(self._maker().members(seeds, self.cost_), self._networks(going_on), slow_start)
 
     def _divide(
-        self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState
+        self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState, *, ranged: bool
     ) -> tuple[Rows, Rows]:
         """Give the rows to train on and the rows to choose by."""
-        if validation is not None:
-            return rows, self._validation_rows(validation, cost)
-        return divide(rows, self.validation_fraction, random)
-
-    def _validation_rows(self, validation: tuple[Any, ...], cost: Cost) -> Rows:
-        check_validation(validation, {2: "(X, y)", 3: "(X, y, cost)"})
+        if validation is None:
+            return divide(rows, self.validation_fraction, random)
+        check_validation(validation, {2: "(X, y)"} if ranged else {2: "(X, y)", 3: "(X, y, cost)"})
         if len(validation) == 2 and needs_rows(cost):
             raise ValueError("cost has one value per row, so validation needs its own: pass (X, y, cost)")
         with in_validation():
             X, y = self._check_training_rows(validation[0], validation[1], reset=False, min_rows=1)
-            return Rows.check(X, y, cost if len(validation) == 2 else validation[2], None)
+            return rows, Rows.check(X, y, cost if len(validation) == 2 else validation[2], None)
 
-    def _members(self, seeds: Sequence[int]) -> list[Member]:
-        """Every learning rate for every seed; the rates of one seed stand together."""
-        constant = np.asarray(self.cost_, dtype=np.float64) if is_constant(self.cost_) else np.ones(())
-        cost = float(self._translation.cost(constant))
-        return [Member(seed, rate, cost, self.surrogate) for seed in seeds for rate in self._learning_rates()]
+    def _maker(self) -> PairMaker:
+        rates = learning_rates(self.learning_rate)
+        return PairMaker(self._translation, self.network, self.hidden, self.device, self.surrogate, rates)
 
-    def _new_networks(self) -> Networks:
-        inputs = self._translation.encoder.n_features
-        return Networks(self._builder(inputs), self._builder(inputs + (self._translation.log_cost is not None)))
+    def _networks(self, going_on: bool) -> Networks:
+        return self._maker().again(self.regressor_, self.rejector_) if going_on else self._maker().new()
 
-    def _builder(self, inputs: int) -> Callable[[Sequence[int]], Stack]:
-        if callable(self.network):
-            return partial(LoopedModules, inputs=inputs, factory=self.network, device=self.device)
-        hidden = tuple(self.hidden) if self.network == "mlp" else ()
-        return partial(StackedMLP, inputs=inputs, hidden=hidden, device=self.device)
-
-    def _present_networks(self) -> Networks:
-        """The networks of the last fit, once for each learning rate."""
-        rates = len(self._learning_rates())
-        again = [member for member in range(len(self.regressor_)) for _ in range(rates)]
-
-        def builder(stack: Stack) -> Callable[[Sequence[int]], Stack]:
-            return lambda _: stack.to(torch.float32, self.device).take(again)
-
-        return Networks(builder(self.regressor_), builder(self.rejector_))
-
-    def _train(self, train: Rows, held_out: Rows, members: list[Member], *, shuffle: int, going_on: bool) -> Trained:
-        networks = self._present_networks() if going_on else self._new_networks()
-        tables = [self._translation.table(train, shuffle)], [self._translation.table(held_out)]
-        with progress_bar("training", self.epochs, show=self.verbose) as tell:
-            plan = Plan(
-                epochs=self.epochs,
-                slow_start=0 if going_on else self.slow_start,
-                batch_size=self.batch_size,
-                device=self.device,
-                on_epoch=tell,
-            )
-            return train_pairs(*tables, members, networks, plan)
+    def _train(
+        self, train: Rows, held_out: Rows, seeds: Sequence[int], costs: CostRange | None, *, going_on: bool
+    ) -> tuple[Trained, list[Member]]:
+        """Give the outcome of all trainings, and what was trained."""
+        members, crossfit = self._maker().members(seeds[1:], self.cost_), self.residuals == "crossfit"
+        stages = 1 + (train.part.shape[1] or self.cv) if crossfit else 1
+        self._sight = None
+        with progress_bar("training", stages * self.epochs, show=self.verbose) as tell:
+            slow_start = 0 if going_on else self.slow_start
+            plan = Plan(self.epochs, slow_start, self.batch_size, device=self.device, on_epoch=tell)
+            if crossfit:
+                fitted = CrossFit(self._maker(), self.cv, plan, costs).train(train, held_out, members, seeds[0])
+                self._sight = fitted.sight
+                return fitted.trained, fitted.members
+            tables = [self._translation.table(train, seeds[0])], [self._translation.table(held_out)]
+            return train_pairs(*tables, members, self._networks(going_on), plan), members
 
     def _keep(self, trained: Trained, members: list[Member]) -> None:
         """Choose a learning rate for each member and keep what a user may want to look at."""
-        self.diverged_ = report_diverged(trained, members, len(self._learning_rates()))
+        self.diverged_ = report_diverged(trained, members, len(learning_rates(self.learning_rate)))
         assert trained.rejector is not None
-        chosen = self._choose(trained.regressor, trained.rejector, trained.loss.cpu())
+        chosen = self._choose(trained.loss)
+        regressor = trained.regressor.take(chosen) if self._sight is None else trained.regressor
+        self._adopt(regressor, trained.rejector.take(chosen))
         self.best_epoch_ = trained.epoch[chosen].tolist()
-        self.history_ = self._translation.loss(trained.history[:, chosen].cpu().double().numpy())
+        self.history_ = self._in_units(trained.history[:, chosen])
 
-    def _choose(self, regressor: Stack, rejector: Stack, loss: torch.Tensor) -> list[int]:
-        """Keep, for each member, the networks of its best learning rate."""
-        rates = self._learning_rates()
-        chosen = best_trials(loss, rates)
-        # double precision from here on: the same row gives the same answer in any batch
-        self.regressor_ = regressor.take(chosen).to(torch.float64)
-        self.rejector_ = rejector.take(chosen).to(torch.float64)
+    def _choose(self, loss: torch.Tensor) -> list[int]:
+        """Find, for each member, the training of its best learning rate."""
+        rates = learning_rates(self.learning_rate)
+        chosen = best_trials(loss.cpu(), rates)
         self.learning_rate_ = [rates[trial % len(rates)] for trial in chosen]
-        self.validation_loss_ = float(self._translation.loss(loss[chosen].double().numpy()).mean())
+        self.validation_loss_ = float(self._in_units(loss[chosen]).mean())
         return chosen
+
+    def _adopt(self, regressor: Stack, rejector: Stack) -> None:
+        # double precision from here on: the same row gives the same answer in any batch
+        self.regressor_, self.rejector_ = regressor.to(torch.float64), rejector.to(torch.float64)
+
+    def _in_units(self, loss: torch.Tensor) -> Floats:
+        """Give losses in the user's squared units; for a range of costs, they stay in units of the cost."""
+        values: Floats = loss.cpu().double().numpy()
+        return values if self._costs is not None else self._translation.loss(values)

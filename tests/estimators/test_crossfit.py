@@ -1,0 +1,470 @@
+"""RcRRegressor with residuals="crossfit": errors of rows left out, one training for a whole range of costs."""
+
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from recuse import RcRRegressor, datasets
+from recuse.estimators import crossfit
+from recuse.networks import outputs
+
+SMALL = {"epochs": 12, "residuals": "crossfit", "cv": 3, "learning_rate": (1e-1, 1e-2), "random_state": 0}
+LONGER = {"epochs": 120, "slow_start": 40, "learning_rate": 1e-2, "random_state": 0}
+
+
+def make(**parameters):
+    return RcRRegressor(**{**SMALL, **parameters})
+
+
+def noisy_rows(n_rows=80, seed=0):
+    """Rows whose noise grows with the second feature: some deserve a rejection at cost 1."""
+    random = np.random.default_rng(seed)
+    X = random.uniform(-2, 2, size=(n_rows, 2))
+    return X, 3 * X[:, 0] + np.exp(X[:, 1]) / 2 * random.normal(size=n_rows)
+
+
+X, Y = noisy_rows()
+NEW, NEW_Y = noisy_rows(40, seed=1)
+ROW_COST = np.random.default_rng(2).uniform(0.2, 5, size=len(X))
+
+
+def mixed_frame(n_rows=80, seed=0):
+    """The same rows with a category and gaps."""
+    features, y = noisy_rows(n_rows, seed)
+    frame = pd.DataFrame(features, columns=["a", "b"])
+    frame["kind"] = np.where(features[:, 0] > 0, "up", "down")
+    frame.loc[::7, "a"] = np.nan
+    frame.loc[3::9, "kind"] = None
+    return frame, y
+
+
+def same(one, other, rows=NEW, rtol=0.0, cost=None):
+    np.testing.assert_allclose(one.predict(rows), other.predict(rows), rtol=rtol)
+    scores = (model.decision_function(rows, cost) for model in (one, other))
+    np.testing.assert_allclose(*scores, rtol=rtol)
+
+
+@pytest.fixture
+def learned(monkeypatch):
+    """The tables the rejectors learned from, as (train, validation) of each fit."""
+    tables = []
+
+    def spy(table, validation, *rest):
+        tables.append((table, validation))
+        return train(table, validation, *rest)
+
+    train = crossfit.train_rejectors
+    monkeypatch.setattr(crossfit, "train_rejectors", spy)
+    return tables
+
+
+def pure_noise(n_rows=200):
+    random = np.random.default_rng(0)
+    return random.normal(size=(n_rows, 5)), random.normal(size=n_rows)
+
+
+class TestOutOfFold:
+    def test_errors_are_of_rows_left_out_however_well_the_rows_are_known(self, learned):
+        X, y = pure_noise()
+        # chosen on the very rows it is trained on, a regressor learns them by heart
+        model = make(epochs=300, learning_rate=1e-2, n_members=2).fit(X, y, validation=(X, y))
+        in_sample = np.mean((model.predict(X) - y) ** 2) / y.var()
+        ((table, known),) = learned
+        assert in_sample < 0.6
+        assert float(known.y.mean()) == pytest.approx(in_sample, rel=1e-4)  # these rows the members have seen
+        assert float(table.y.mean()) > 1.0
+
+    def test_the_inputs_do_not_give_the_error_away(self, learned):
+        X, y = pure_noise(400)
+        make(epochs=300, learning_rate=1e-2, n_members=3).fit(X, y, validation=(X, y))
+        ((table, _),) = learned
+        prediction, spread = table.x[:, -2].numpy(), table.x[:, -1].numpy()
+        error = table.y.numpy()
+        far = prediction**2  # a prediction far from the mean errs more, whatever the target
+        rest = error - np.polyval(np.polyfit(far, error, 1), far)
+        assert abs(np.corrcoef(rest, spread)[0, 1]) < 0.2
+        assert np.corrcoef(prediction, y_of(X, y))[0, 1] < 0.15
+
+    def test_below_the_variance_of_noise_nearly_all_is_rejected(self):
+        X, y = pure_noise(300)
+        new = np.random.default_rng(1).normal(size=(500, 5))
+        model = make(cost=0.4, epochs=60, n_members=2).fit(X, y)
+        assert model.decide(new).rejection_rate > 0.9
+
+    def test_validation_errors_are_those_of_the_mean_of_all_regressors(self, learned):
+        model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
+        ((_, validation),) = learned
+        errors = model._translation.loss(validation.y.double().numpy())
+        np.testing.assert_allclose(np.sort(errors), np.sort((model.predict(NEW) - NEW_Y) ** 2), rtol=1e-4, atol=1e-6)
+
+    def test_the_inputs_of_new_rows_are_those_the_rejectors_were_chosen_by(self, learned):
+        model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
+        ((_, validation),) = learned
+        seen = model._seen(model._translation.features(NEW), np.ones(len(NEW)))
+        assert seen.shape == (len(NEW), 4)  # two features, h(x), disagreement
+        order = [np.lexsort(rows.T) for rows in (seen.round(4), validation.x.double().numpy().round(4))]
+        np.testing.assert_allclose(seen[order[0]], validation.x.numpy()[order[1]], atol=1e-3)
+
+    def test_the_disagreement_of_new_rows_is_the_mean_over_the_folds_of_that_within_them(self):
+        model = make(n_members=3, cv=2).fit(X, Y)
+        features = model._translation.features(NEW)
+        said = outputs(model.regressor_, features)
+        floor, mean, scale = model._sight.spread
+        expected = (np.log((said[:3].std(axis=0) + said[3:].std(axis=0)) / 2 + floor) - mean) / scale
+        np.testing.assert_allclose(model._seen(features, np.ones(len(NEW)))[:, -1], expected)
+
+    def test_a_single_member_has_no_disagreement_to_show(self):
+        model = make().fit(X, Y)
+        assert model._seen(model._translation.features(NEW), np.ones(len(NEW))).shape == (len(NEW), 3)
+
+
+def y_of(X, y):
+    """The rows to train on, in the order of their tables: sorted by features from last to first, then by target."""
+    return y[np.lexsort(np.column_stack([y, X]).T)]
+
+
+class TestNumbers:
+    def test_the_same_random_state_gives_the_same_numbers(self):
+        same(make(batch_size=16).fit(X, Y), make(batch_size=16).fit(X, Y))
+        ranged = {"cost": (0.5, 4.0), "n_members": 2}
+        same(make(**ranged).fit(X, Y), make(**ranged).fit(X, Y), cost=1.0)
+        assert not np.allclose(make().fit(X, Y).predict(NEW), make(random_state=1).fit(X, Y).predict(NEW))
+
+    @settings(max_examples=3, deadline=None)
+    @given(st.lists(st.integers(0, 3), min_size=len(X), max_size=len(X)).filter(lambda w: np.count_nonzero(w) > 20))
+    def test_a_whole_weight_equals_so_many_copies_and_zero_equals_none(self, weight):
+        weight = np.array(weight)
+        copied = make(n_members=2, epochs=5).fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight))
+        same(make(n_members=2, epochs=5).fit(X, Y, sample_weight=weight), copied)
+
+    def test_weights_equal_copies_with_a_range_of_costs(self):
+        weight = np.arange(len(X)) % 3
+        model = make(cost=(0.5, 4.0)).fit(X, Y, sample_weight=weight)
+        same(model, make(cost=(0.5, 4.0)).fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight)), cost=1.0)
+
+    def test_the_order_of_the_rows_does_not_matter(self):
+        order = np.random.default_rng(3).permutation(len(X))
+        same(make().fit(X[order], Y[order]), make().fit(X, Y))
+
+    @pytest.mark.parametrize(("cost", "scaled"), [(1.0, 16.0), ((0.5, 4.0), (8.0, 64.0))])
+    def test_the_units_of_the_target_do_not_matter(self, cost, scaled):
+        one, other = make(cost=cost).fit(X, Y), make(cost=scaled).fit(X, 4 * Y + 8)
+        np.testing.assert_allclose(other.predict(NEW), 4 * one.predict(NEW) + 8, rtol=1e-3, atol=1e-3)
+        scores = one.decision_function(NEW, 1.0), other.decision_function(NEW, 16.0)
+        np.testing.assert_allclose(*scores, rtol=1e-2, atol=1e-2)
+        unit = 16 if cost == 1.0 else 1  # over a range, losses are in units of the cost
+        assert other.validation_loss_ == pytest.approx(unit * one.validation_loss_, rel=1e-3)
+
+    def test_the_regressors_of_a_smaller_ensemble_are_among_those_of_a_larger_one(self):
+        small, large = (make(n_members=n).fit(X, Y, validation=(NEW, NEW_Y)) for n in (1, 2))
+        features = small._translation.features(NEW)
+        np.testing.assert_allclose(
+            outputs(large.regressor_.take([0, 2, 4]), features), outputs(small.regressor_, features), rtol=1e-4
+        )
+
+    def test_the_folds_differ_in_their_rows_and_initial_weights(self):
+        model = make(epochs=1, learning_rate=1e-9).fit(X, Y)
+        first, second, third = outputs(model.regressor_, model._translation.features(NEW))
+        assert not np.allclose(first, second, atol=1e-3)
+        assert not np.allclose(second, third, atol=1e-3)
+
+    def test_the_prediction_is_the_mean_and_the_score_the_mean_clipped_score(self):
+        model = make(n_members=2).fit(X, Y)
+        assert len(model.regressor_) == 6
+        assert len(model.rejector_) == len(model.learning_rate_) == len(model.best_epoch_) == 2
+        features = model._translation.features(NEW)
+        mean = outputs(model.regressor_, features).mean(axis=0)
+        np.testing.assert_allclose(model.predict(NEW), model._translation.prediction(mean))
+        scores = outputs(model.rejector_, model._seen(features, np.ones(len(NEW)))).clip(-1, 1)
+        np.testing.assert_allclose(model.decision_function(NEW), scores.mean(axis=0))
+
+    def test_the_history_is_that_of_the_rejectors(self):
+        model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
+        assert model.history_.shape == (12, 2)
+        assert model.best_epoch_ == model.history_.argmin(axis=0).tolist()
+        assert model.validation_loss_ == pytest.approx(model.history_.min(axis=0).mean())
+
+    def test_a_pickled_model_decides_alike(self):
+        model = make(n_members=2, cost=(0.5, 4.0)).fit(X, Y)
+        same(pickle.loads(pickle.dumps(model)), model, cost=2.0)
+
+    def test_progress_counts_every_fold_and_the_rejectors(self, monkeypatch):
+        told = []
+        monkeypatch.setattr("recuse.training.stacked.Plan.tell", lambda plan, epoch: _tell(plan, epoch, told))
+        make(epochs=4).fit(X, Y)
+        assert told == list(range(16))
+
+
+def _tell(plan, epoch, told):
+    """Stand in for Plan.tell: only the outermost plan, whose callback is the bar itself, counts."""
+    if getattr(plan.on_epoch, "__qualname__", "").startswith("CrossFit"):
+        plan.on_epoch(epoch + 1)
+    else:
+        told.append(epoch)
+
+
+class TestCosts:
+    def test_the_validation_loss_is_what_a_decision_costs_there(self):
+        model = make().fit(X, Y, validation=(NEW, NEW_Y))
+        assert model.validation_loss_ == pytest.approx(model.decide(NEW).evaluate(NEW_Y)["rcr_loss"], rel=1e-4)
+
+    def test_costs_per_row_are_an_input_and_are_compared_with_the_error_of_their_row(self):
+        costs = np.linspace(0.5, 4, len(NEW))
+        model = make().fit(X, Y, cost=ROW_COST, validation=(NEW, NEW_Y, costs))
+        assert model.serves_any_cost
+        measured = model.decide(NEW, cost=costs).evaluate(NEW_Y)["rcr_loss"]
+        assert model.validation_loss_ == pytest.approx(measured, rel=1e-4)
+        with pytest.raises(ValueError, match=r"fitted with one cost per row, so new rows need theirs"):
+            model.decide(NEW)
+
+    def test_a_callable_and_an_array_of_the_same_costs_agree(self):
+        frame, new = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(NEW, columns=["a", "b"])
+        fees, new_fees = 1 + X[:, 0] ** 2, 1 + NEW[:, 0] ** 2
+        by_array = make().fit(frame, Y, cost=fees, validation=(new, NEW_Y, new_fees)).decide(new, cost=new_fees)
+        by_callable = make(cost=lambda rows: 1 + rows["a"] ** 2).fit(frame, Y, validation=(new, NEW_Y)).decide(new)
+        assert by_callable == by_array
+
+    def test_a_cost_column_is_no_feature_of_the_regressors(self):
+        frame, new = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(NEW, columns=["a", "b"])
+        model = make(cost="fee").fit(frame.assign(fee=ROW_COST), Y)
+        cheap, dear = new.assign(fee=0.3), new.assign(fee=4.0)
+        np.testing.assert_array_equal(model.predict(cheap), model.predict(dear))
+        assert not np.array_equal(model.decision_function(cheap), model.decision_function(dear))
+
+    def test_a_model_of_one_cost_refuses_another(self):
+        model = make(cost=2.0).fit(X, Y)
+        assert model.decide(NEW, cost=2.0) == model.decide(NEW)
+        with pytest.raises(ValueError, match=r"fitted for cost 2\.0 and cannot decide at cost 3\.0"):
+            model.decide(NEW, cost=3.0)
+
+    def test_a_frame_with_categories_and_gaps_is_learned(self):
+        frame, y = mixed_frame()
+        for cost in (1.0, (0.5, 4.0)):
+            model = make(cost=cost, epochs=60, n_members=2).fit(frame, y)
+            decision = model.decide(frame, cost=1.0)
+            assert decision.to_frame().index.equals(frame.index)
+            assert decision.evaluate(y)["always_accept"] < np.var(y)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make(cost=(0.5, 4.0), n_members=2).fit(X, Y)
+
+
+class TestRange:
+    def test_every_form_of_cost_within_the_range_is_served(self, model):
+        assert model.serves_any_cost
+        assert model.cost_ == (0.5, 4.0)
+        costs = np.linspace(0.5, 4.0, len(NEW))
+        decision = model.decide(NEW, cost=costs)
+        np.testing.assert_array_equal(decision.cost, costs)
+        assert model.decide(NEW, cost=costs.tolist()) == decision
+        assert model.decide(NEW, cost=lambda rows: costs) == decision
+        for cost in (0.5, 1, 4.0):
+            np.testing.assert_array_equal(model.decide(NEW, cost=cost).cost, np.full(len(NEW), float(cost)))
+
+    def test_a_column_of_the_frame_may_hold_the_cost(self):
+        frame = pd.DataFrame(X, columns=["a", "b"]).assign(fee=ROW_COST.clip(0.5, 4))
+        model = make(cost=(0.5, 4.0)).fit(frame, Y)
+        assert model.decide(frame, cost="fee") == model.decide(frame, cost=frame["fee"].to_numpy())
+
+    @pytest.mark.parametrize("cost", [0.49, 9.0, 0.0])
+    def test_a_cost_outside_is_refused_with_the_range_and_the_value(self, model, cost):
+        rule = f"cost must be within 0.5 to 4.0, the range the model was fitted for, got {cost} at row 7"
+        with pytest.raises(ValueError, match=f"^{re.escape(rule)}$"):
+            model.decide(NEW, cost=np.where(np.arange(len(NEW)) == 7, cost, 1.0))
+        with pytest.raises(ValueError, match=r"got .* at row 0"):
+            model.decision_function(NEW, cost=cost)
+
+    def test_a_decision_needs_a_cost(self, model):
+        for ask in (model.decide, model.decision_function):
+            with pytest.raises(
+                ValueError, match=r"fitted for every cost from 0\.5 to 4\.0, so a decision needs one: pass"
+            ):
+                ask(NEW)
+        assert len(model.predict(NEW)) == len(NEW)
+
+    def test_a_cost_that_is_no_number_is_refused_as_everywhere(self, model):
+        with pytest.raises(ValueError, match=r"cost must be finite, got nan at row 0"):
+            model.decide(NEW, cost=np.nan)
+        with pytest.raises(ValueError, match=r"one value for each of 40 rows, got shape \(2,\)"):
+            model.decide(NEW, cost=(0.5, 4.0))
+
+    @pytest.mark.parametrize("cost", [(0.0, 1.0), (2.0, 2.0), (3.0, 1.0), (-1.0, 1.0), (1.0, np.inf), (np.nan, 1.0)])
+    def test_an_impossible_range_is_refused(self, cost):
+        with pytest.raises(ValueError, match=r"^a range of costs must be \(low, high\) with 0 < low < high, got \("):
+            make(cost=cost).fit(X, Y)
+
+    def test_joint_training_cannot_serve_a_range_and_says_what_can(self):
+        rule = r"a tuple of two numbers is a range of costs and needs residuals='crossfit', got cost=\(0\.5, 4\.0\)"
+        for refuse in (RcRRegressor(cost=(0.5, 4.0)).fit, RcRRegressor(cost=(0.5, 4.0)).partial_fit):
+            with pytest.raises(ValueError, match=rule):
+                refuse(X, Y)
+        with pytest.raises(ValueError, match=rule):
+            make(residuals="train").fit(X, Y, cost=(0.5, 4.0))
+
+    def test_a_list_of_two_numbers_is_no_range(self):
+        with pytest.raises(ValueError, match=r"one value for each of 80 rows, got shape \(2,\)"):
+            make(cost=[0.5, 4.0]).fit(X, Y)
+
+    def test_a_range_given_to_fit_takes_the_place_of_the_parameter(self, model):
+        same(make(n_members=2, cost=7.0).fit(X, Y, cost=(0.5, 4.0)), model, cost=1.0)
+        constant = clone(model).fit(X, Y, cost=2.0)
+        assert constant.decide(NEW) == make(n_members=2, cost=2.0).fit(X, Y).decide(NEW)
+
+    def test_validation_rows_have_no_costs_of_their_own(self):
+        model = make(cost=(0.5, 4.0)).fit(X, Y, validation=(NEW, NEW_Y))
+        assert 0 < model.validation_loss_ < 2
+        with pytest.raises(ValueError, match=r"validation must be a tuple \(X, y\), got a tuple of 3"):
+            make(cost=(0.5, 4.0)).fit(X, Y, validation=(NEW, NEW_Y, np.ones(len(NEW))))
+
+    def test_a_clone_has_the_range_too(self, model):
+        assert clone(model).get_params()["cost"] == (0.5, 4.0)
+        same(clone(model).fit(X, Y), model, cost=2.0)
+
+
+class TestQuality:
+    TRAIN = datasets.make_heteroscedastic(2000, random_state=0)[:2]
+    NEW, _, MEAN, VARIANCE = datasets.make_heteroscedastic(4000, random_state=1)
+
+    def risk(self, model, cost):
+        """The expected RcR loss as a multiple of the Bayes risk; the mean and variance of every row are known."""
+        decision = model.decide(self.NEW, cost=cost)
+        error = (decision.prediction - self.MEAN) ** 2 + self.VARIANCE
+        return np.where(decision.accepted, error, cost).mean() / np.minimum(self.VARIANCE, cost).mean()
+
+    def test_it_comes_near_the_bayes_risk_and_is_not_worse_than_joint_training(self):
+        joint, crossfitted = (
+            self.risk(RcRRegressor(cost=1.5, residuals=residuals, **LONGER).fit(*self.TRAIN), 1.5)
+            for residuals in ("train", "crossfit")
+        )
+        assert crossfitted < 1.25
+        assert crossfitted < 1.01 * joint
+
+    def test_one_training_for_a_range_serves_each_cost_like_a_training_for_it(self):
+        settings = {**LONGER, "residuals": "crossfit", "cv": 3, "n_members": 2}
+        ranged = RcRRegressor(cost=(0.2, 3.0), **settings).fit(*self.TRAIN)
+        costs = (0.3, 0.8, 2.0)
+        for cost in costs:
+            alone = RcRRegressor(cost=cost, **settings).fit(*self.TRAIN)
+            assert self.risk(ranged, cost) < 1.1 * self.risk(alone, cost)
+        rates = [ranged.decide(self.NEW, cost=cost).rejection_rate for cost in costs]
+        assert 1 > rates[0] > rates[1] > rates[2] > 0
+
+
+class OwnNetwork(nn.Module):
+    def __init__(self, inputs):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(inputs, 8), nn.Tanh(), nn.Dropout(0.1), nn.Linear(8, 1))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class TestNetworks:
+    @pytest.mark.parametrize("network", ["linear", OwnNetwork])
+    def test_every_kind_of_network_is_cross_fitted_and_repeats(self, network):
+        parameters = {"network": network, "n_members": 2, "epochs": 20, "learning_rate": 1e-2, "cost": (0.5, 4.0)}
+        torch.manual_seed(0)
+        before = torch.get_rng_state()
+        model = make(**parameters).fit(X, Y)
+        assert torch.equal(before, torch.get_rng_state())
+        same(model, make(**parameters).fit(X, Y), cost=1.0)
+        said = outputs(model.regressor_, model._translation.features(NEW))
+        assert len({row.tobytes() for row in said}) == 6
+
+    def test_a_diverged_training_is_dropped_and_counted_over_folds_and_rejectors(self):
+        with pytest.warns(ConvergenceWarning, match=r"8 of 16 trainings met infinite values") as caught:
+            model = make(learning_rate=(1e30, 1e-2), n_members=2).fit(X, Y)
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+        assert [entry[:2] for entry in model.diverged_] == [(member, 1e30) for member in range(8)]
+        assert model.learning_rate_ == [1e-2, 1e-2]
+        same(model, make(learning_rate=1e-2, n_members=2).fit(X, Y), rtol=1e-3)
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_when_all_diverge_the_old_model_stays(self):
+        model = make().fit(X, Y)
+        before = model.decide(NEW)
+        with pytest.raises(ValueError, match=r"every training met infinite values"):
+            model.set_params(learning_rate=1e30).fit(X, Y)
+        assert model.decide(NEW) == before
+
+
+class TestParameters:
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"residuals": "holdout"}, "residuals must be 'train' or 'crossfit', got 'holdout'"),
+            ({"cv": 1}, "cv must be an int >= 2, a splitter or an iterable of (train, test), got 1"),
+            ({"cv": 2.0}, "cv must be an int >= 2, a splitter or an iterable of (train, test), got 2.0"),
+            ({"warm_start": True}, "warm_start must be False with residuals='crossfit', got True"),
+        ],
+        ids=str,
+    )
+    def test_an_impossible_parameter_is_refused(self, parameters, message):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            make(**parameters).fit(X, Y)
+
+    def test_partial_fit_is_refused_before_and_after_a_fit(self):
+        model = make()
+        assert not hasattr(model, "partial_fit")
+        assert hasattr(RcRRegressor(), "partial_fit")
+        with pytest.raises(ValueError, match=r"^residuals must be 'train' for partial_fit, got 'crossfit'$"):
+            model.partial_fit(X, Y)
+        before = model.fit(X, Y).decide(NEW)
+        with pytest.raises(ValueError, match=r"'train' for partial_fit"):
+            model.partial_fit(X, Y)
+        for go_on in (lambda: model.partial_fit(X, Y), lambda: model.set_params(warm_start=True).fit(X, Y)):
+            model.set_params(residuals="train")
+            with pytest.raises(ValueError, match=r"fitted with residuals='crossfit' and cannot go on from there: fit"):
+                go_on()
+        assert model.decide(NEW) == before
+
+    def test_another_fit_may_change_how_the_rejector_learns(self):
+        model = make().fit(X, Y).set_params(residuals="train").fit(X, Y)
+        same(model, make(residuals="train").fit(X, Y))
+        same(model.set_params(residuals="crossfit").fit(X, Y), make().fit(X, Y))
+
+    def test_more_folds_than_rows_leave_one_row_out_at_a_time(self):
+        model = make(cv=50, epochs=3).fit(X[:10], Y[:10])
+        assert len(model.regressor_) == 8  # two rows of ten choose
+
+    def test_folds_of_the_users_own_keep_groups_together(self, learned):
+        # two rows of each group have the same target: whoever has seen one knows the other
+        random = np.random.default_rng(0)
+        group = np.arange(120) // 2
+        features, y = random.normal(size=(60, 4))[group], random.normal(size=60)[group]
+        features[:, 0] += 1e-6 * random.normal(size=120)
+        fold = group % 3
+        by_group = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
+        for cv in (by_group, 3):
+            make(cv=cv, epochs=150).fit(features, y, validation=(features, y))
+        (grouped, _), (mixed, _) = learned
+        assert float(grouped.y.mean()) > 1.0
+        assert float(mixed.y.mean()) < 0.8 * float(grouped.y.mean())
+
+    def test_a_single_row_to_train_on_is_too_few(self):
+        with pytest.raises(ValueError, match=r"'crossfit' needs at least 2 rows to train on, got n_samples = 1"):
+            make().fit(X[:2], Y[:2])
+
+
+BY_DESIGN = {"check_regressors_no_decision_function": "a rejecting regressor has a score of acceptance by design"}
+
+
+@parametrize_with_checks(
+    [RcRRegressor(epochs=40, residuals="crossfit", cv=2, learning_rate=(1e-1, 1e-2))],
+    expected_failed_checks=lambda _: BY_DESIGN,
+)
+def test_it_passes_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
