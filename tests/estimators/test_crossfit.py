@@ -17,6 +17,7 @@ from torch import nn
 from recuse import RcRRegressor, datasets
 from recuse.estimators import crossfit
 from recuse.networks import outputs
+from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, mixed_frame
 
 SMALL = {"epochs": 12, "residuals": "crossfit", "cv": 3, "learning_rate": (1e-1, 1e-2), "random_state": 0}
 LONGER = {"epochs": 120, "slow_start": 40, "learning_rate": 1e-2, "random_state": 0}
@@ -24,28 +25,6 @@ LONGER = {"epochs": 120, "slow_start": 40, "learning_rate": 1e-2, "random_state"
 
 def make(**parameters):
     return RcRRegressor(**{**SMALL, **parameters})
-
-
-def noisy_rows(n_rows=80, seed=0):
-    """Rows whose noise grows with the second feature: some deserve a rejection at cost 1."""
-    random = np.random.default_rng(seed)
-    X = random.uniform(-2, 2, size=(n_rows, 2))
-    return X, 3 * X[:, 0] + np.exp(X[:, 1]) / 2 * random.normal(size=n_rows)
-
-
-X, Y = noisy_rows()
-NEW, NEW_Y = noisy_rows(40, seed=1)
-ROW_COST = np.random.default_rng(2).uniform(0.2, 5, size=len(X))
-
-
-def mixed_frame(n_rows=80, seed=0):
-    """The same rows with a category and gaps."""
-    features, y = noisy_rows(n_rows, seed)
-    frame = pd.DataFrame(features, columns=["a", "b"])
-    frame["kind"] = np.where(features[:, 0] > 0, "up", "down")
-    frame.loc[::7, "a"] = np.nan
-    frame.loc[3::9, "kind"] = None
-    return frame, y
 
 
 def same(one, other, rows=NEW, rtol=0.0, cost=None):
