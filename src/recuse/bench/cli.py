@@ -88,7 +88,7 @@ def _both(row: pd.Series[float]) -> str:
 @app.command("speed")
 def speed_command(
     table: Annotated[str, typer.Option(help="Table whose trainings are timed.")] = "mlp",
-    epochs: Annotated[int, typer.Option(min=5, help="Epochs of each training, in place of the protocol's.")] = 50,
+    epochs: Annotated[int, typer.Option(min=5, help="Epochs of each training, in place of the protocol's.")] = 100,
     datasets: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
     paper: PaperOption = "rcr2023",
 ) -> None:
