@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -20,6 +19,7 @@ from recuse import metrics
 from recuse.costs import Cost, needs_rows
 from recuse.decision import Decision
 from recuse.estimators.base import RejectingRegressor
+from recuse.estimators.operating_points import OperatingPoints
 from recuse.estimators.parameters import is_count, is_rate, require
 from recuse.estimators.translation import Rows, Translation
 from recuse.estimators.trials import check_trial_parameters, check_validation, divide, draw_seeds, in_validation
@@ -31,10 +31,8 @@ from recuse.training.selective import SelectivelyTrained, SelectiveMember, Selec
 __all__ = ["SelectiveNetRegressor"]
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
 
 _GRID = tuple(tenth / 10 for tenth in range(1, 11))  # coverages trained where the cost decides
-_ACCEPT_ALL, _REJECT_ALL = -1e-12, 1.0  # thresholds beyond every selection, also one that rounds to 0 or 1
 
 
 class SelectiveNetRegressor(RejectingRegressor):
@@ -334,7 +332,9 @@ class SelectiveNetRegressor(RejectingRegressor):
         """Find which network and threshold to use, and what that is worth on the validation rows."""
         features = self._translation.features(held_out.X)
         curves = [self._curve(place, features, held_out) for place in range(len(self._grid))]
-        self._points = curves[0].nearest(self.coverage) if self.coverage is not None else _Points.best_of(curves)
+        self._points = (
+            curves[0].nearest(self.coverage) if self.coverage is not None else OperatingPoints.best_of(curves)
+        )
         self._usual_cost = float(np.average(held_out.cost, weights=held_out.weight))
         point = self._points.at(np.array([self._usual_cost]))[0]
         self.coverage_ = float(self._grid[self._points.place[point]])
@@ -345,10 +345,10 @@ class SelectiveNetRegressor(RejectingRegressor):
             held_out.y, prediction, score > 0, held_out.cost, sample_weight=held_out.weight
         )
 
-    def _curve(self, place: int, features: Floats, rows: Rows) -> _Points:
+    def _curve(self, place: int, features: Floats, rows: Rows) -> OperatingPoints:
         prediction, selection = self._heads(place, features)
         error = (self._translation.prediction(prediction) - rows.y) ** 2
-        return _Points.curve(place, selection, error, rows.weight)
+        return OperatingPoints.curve(place, selection, error, rows.weight)
 
     def _heads(self, place: int, features: Floats) -> tuple[Floats, Floats]:
         """Prediction and selection of every row (row,) by the networks of one coverage, mean over the members."""
@@ -365,52 +365,3 @@ class SelectiveNetRegressor(RejectingRegressor):
             rows = places == place
             prediction[rows], selection[rows] = self._heads(place, features[rows])
         return self._translation.prediction(prediction), selection - self._points.threshold[points]
-
-
-@dataclass(frozen=True)
-class _Points:
-    """Ways to operate, one an entry: the networks to use, the threshold, and what both did on the validation rows."""
-
-    place: Places  # of the coverage in the grid
-    threshold: Floats
-    rejected: Floats  # share of the rows
-    error: Floats  # sum of the errors of the accepted rows, per row of all
-
-    @classmethod
-    def curve(cls, place: int, selection: Floats, error: Floats, weight: Floats) -> Self:
-        """Every threshold on the selection that makes a difference, from rejecting all rows to accepting all.
-
-        Rows of equal selection are accepted together, so nothing depends on their order.
-        """
-        falling, group = np.unique(-selection, return_inverse=True)
-        share = weight / weight.sum()
-        accepted = np.cumsum(np.bincount(group, share))
-        between = -(falling[1:] + falling[:-1]) / 2
-        return cls(
-            np.full(len(falling) + 1, place),
-            np.concatenate([[_REJECT_ALL], between, [_ACCEPT_ALL]]),
-            np.concatenate([[1.0], 1 - accepted[:-1], [0.0]]),
-            np.concatenate([[0.0], np.cumsum(np.bincount(group, share * error))]),
-        )
-
-    @classmethod
-    def best_of(cls, curves: Sequence[_Points]) -> Self:
-        """Leave out what cannot be the best at any cost: as many rejections as another, or more, and no less error."""
-        names = ("place", "threshold", "rejected", "error")
-        place, threshold, rejected, error = (np.concatenate([getattr(c, name) for c in curves]) for name in names)
-        order = np.lexsort([error, rejected])
-        least = np.minimum.accumulate(np.append(np.inf, error[order][:-1]))
-        front = order[error[order] < least]
-        return cls(place[front], threshold[front], rejected[front], error[front])
-
-    def nearest(self, coverage: float) -> Self:
-        """Give the one point, of those that accept anything, whose share of accepted rows is nearest the coverage."""
-        point = 1 + np.abs(1 - self.rejected[1:] - coverage).argmin()
-        only = slice(point, point + 1)
-        return type(self)(self.place[only], self.threshold[only], self.rejected[only], self.error[only])
-
-    def at(self, cost: Floats) -> Places:
-        """Which point has the lowest RcR loss at the cost of each row; of equals, the one that rejects less."""
-        costs, which = np.unique(cost, return_inverse=True)
-        loss = self.error[:, None] + self.rejected[:, None] * costs  # (point, cost)
-        return np.asarray(loss.argmin(axis=0)[which])
