@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recuse.networks import pad_rows, with_bias
 
-__all__ = ["Batch", "Feed", "Table"]
+__all__ = ["Batch", "Feed", "Table", "random_stream"]
 
 _CHUNK = 1024  # rows validated at once: few enough to stay in the cache
 
@@ -133,6 +133,16 @@ def _gather(tensor: Tensor, index: Tensor) -> Tensor:
 
 
 def _permutation(rows: int, seed: int, phase: int, epoch: int) -> Tensor:
-    state = np.random.SeedSequence([seed, phase, epoch]).generate_state(1, np.uint64)[0]
-    generator = torch.Generator().manual_seed(int(state >> np.uint64(1)))
-    return torch.randperm(rows, generator=generator)
+    return torch.randperm(rows, generator=random_stream(seed, phase, epoch))
+
+
+def random_stream(*key: int) -> torch.Generator:
+    """Give a stream of random numbers that depends on these numbers alone.
+
+    Examples
+    --------
+    >>> bool((torch.rand(3, generator=random_stream(1, 2)) == torch.rand(3, generator=random_stream(1, 2))).all())
+    True
+    """
+    state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state >> np.uint64(1)))

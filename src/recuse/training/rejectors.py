@@ -14,14 +14,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from recuse.networks import Stack
 from recuse.training.adam import StackedAdam
 from recuse.training.best import BestEpochs, Trained
-from recuse.training.feed import Batch, Feed, Table
+from recuse.training.feed import Batch, Feed, Table, random_stream
 from recuse.training.stacked import Plan
 from recuse.training.trainer import Member, by_surrogate, surrogate_losses
 
@@ -130,9 +129,7 @@ class _RejectorTrainer:
 
 def _at_drawn_costs(batch: Batch, costs: CostRange, place: int, seed: tuple[int, ...]) -> Batch:
     """Meet every row at a fresh cost; errors in units of it."""
-    state = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    generator = torch.Generator().manual_seed(int(state >> np.uint64(1)))
-    cost = costs.at(torch.rand(batch.y.shape, generator=generator)).to(batch.y)
+    cost = costs.at(torch.rand(batch.y.shape, generator=random_stream(*seed))).to(batch.y)
     x = batch.x.clone()
     x[:, place] = costs.feature(cost)[:, 0]
     return replace(batch, x=x, rejector_x=x, y=batch.y / cost, cost=torch.ones_like(cost))
