@@ -13,10 +13,10 @@ from recuse.bench.spec import Paper
 from recuse.displays import PALETTE
 from recuse.extras import import_extra
 
-__all__ = ["METHODS", "accepted_loss_against_rejection", "losses_against_cost", "losses_against_share"]
+__all__ = ["METHODS", "SURROGATES", "accepted_loss_against_rejection", "losses_against_cost", "losses_against_share"]
 
 _MEASURES = {"rcrloss": "RcR loss", "al": "accepted loss"}
-_SURROGATES = ("mae", "hinge", "square", "logistic", "sigmoid")  # each keeps its colour in all figures
+SURROGATES = ("mae", "hinge", "square", "logistic", "sigmoid")  # each keeps its colour in all figures
 _MARKERS = "osD^vP*X"
 METHODS = {"rcr_mae": "RcR, mae", "mlp_plug": "MLP-Plug", "selectivenet": "SelectiveNet"}  # as the paper calls them
 _TITLES = {
@@ -33,12 +33,12 @@ def losses_against_cost(records: pd.DataFrame, paper: Paper, model: str, path: P
     chosen = records[(records["model"] == model) & (records["surrogate"] != SUPERVISED)]
     names = [name for name in paper.costs if name in set(chosen["dataset"])]
     figure, axes = _grid(2, len(names))
-    surrogates = [name for name in _SURROGATES if name in set(chosen["surrogate"])]
+    surrogates = [name for name in SURROGATES if name in set(chosen["surrogate"])]
     for column, name in enumerate(names):
         part = chosen[chosen["dataset"] == name]
         for ax, measure in zip(axes[:, column], _MEASURES, strict=True):
             for surrogate in surrogates:
-                style = _SURROGATES.index(surrogate)
+                style = SURROGATES.index(surrogate)
                 _band(ax, part[part["surrogate"] == surrogate], "cost", measure, surrogate, style)
             ax.set_xticks(sorted(set(part["cost"])))
             _reference(ax, paper, name, model, measure)

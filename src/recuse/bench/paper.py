@@ -64,7 +64,7 @@ def run_paper(
     written = {name: side_by_side(summary, paper, name) for name in own}
     rivals = pd.DataFrame()
     if compared:
-        rivals = run(rival_groups(paper, repeats=repeats, names=datasets), work=run_rival)
+        rivals = run(rival_groups(paper, repeats=repeats, names=datasets, costs=costs), work=run_rival)
         written[COMPARISON] = compare(pd.concat([_rcr_mae(records), rivals]), paper)
     for name, table in written.items():
         write_csv(table, output / f"{name}.csv")
@@ -112,7 +112,8 @@ def _draw(records: pd.DataFrame, rivals: pd.DataFrame, shares: pd.DataFrame, pap
 def _methods(records: pd.DataFrame, rivals: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Records by the names that stand in the legend."""
     mlp = records[(records["model"] == "mlp") & (records["surrogate"] != SUPERVISED)]
-    methods = {f"RcR, {surrogate}": part for surrogate, part in mlp.groupby("surrogate", sort=False)}
+    present = [name for name in figures.SURROGATES if name in set(mlp["surrogate"])]
+    methods = {f"RcR, {name}": mlp[mlp["surrogate"] == name] for name in present}
     if len(rivals):
         methods |= {figures.METHODS[str(name)]: part for name, part in rivals.groupby("model", sort=False)}
     return methods

@@ -26,9 +26,16 @@ _METRICS = ("al", "rej", "rcrloss")
 _BUDGET = "budget"  # stands in the place of a surrogate: these methods reject a given share
 
 
-def rival_groups(paper: Paper, *, repeats: int | None = None, names: Sequence[str] | None = None) -> list[Group]:
+def rival_groups(
+    paper: Paper,
+    *,
+    repeats: int | None = None,
+    names: Sequence[str] | None = None,
+    costs: Sequence[float] | None = None,
+) -> list[Group]:
     """List one group for each data set, method and repeat of the comparison table."""
     rivals = paper.comparison.dropna(subset=["target_rejection"])
+    rivals = rivals if costs is None else rivals[rivals["cost"].isin(costs)]
     return [
         Group(str(dataset), str(method), _BUDGET, repeat, tuple(cells["cost"]), budgets=_budgets(cells))
         for (dataset, method), cells in rivals.groupby(["dataset", "method"], sort=False)
