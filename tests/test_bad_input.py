@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from recuse import RcRRegressor
+from recuse import RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse.estimators import KernelAverage, StackedMLPRegressor
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(30, 2))
@@ -41,7 +42,12 @@ BAD_ROWS = {
     "text in y": ((X, ["many"] * 30), r"could not convert string to float: 'many'"),
     "no y": ((X, None), r"RcRRegressor requires y to be passed, but the target y is None"),
     "short y": ((X, Y[:7]), r"inconsistent numbers of samples: \[30, 7\]"),
-    "two targets": ((X, np.column_stack([Y, Y])), r"y should be a 1d array, got an array of shape \(30, 2\)"),
+    "NaN in one of two targets": ((X, np.column_stack([Y, with_cell(Y, 3, np.nan)])), r"Input y contains NaN"),
+    "two constant targets": (
+        (X, np.tile([5.5, 2.0], (30, 1))),
+        r"^y must not be constant, got \[5\.5 2\. \] in all 30 rows$",
+    ),
+    "a box of targets": ((X, np.ones((30, 2, 2))), r"Found array with dim 3"),
     "constant y": ((X, np.full(30, 5.5)), r"^y must not be constant, got 5\.5 in all 30 rows$"),
     "no rows": ((X[:0], Y[:0]), r"0 sample\(s\) \(shape=\(0, 2\)\) while a minimum of 1 is required"),
     "no columns": ((X[:, :0], Y), r"0 feature\(s\) \(shape=\(30, 0\)\) while a minimum of 1 is required"),
@@ -111,6 +117,10 @@ BAD_VALIDATION = {
     "short y": ((X, Y[:7]), r"^in validation: Found input variables with inconsistent .* \[30, 7\]$"),
     "no rows": ((X[:0], Y[:0]), r"^in validation: Found array with 0 sample\(s\)"),
     "no y": ((X, None), r"^in validation: RcRRegressor requires y"),
+    "two targets": (
+        (X, np.column_stack([Y, Y])),
+        r"^in validation: y must have as many targets as in training, 1, got shape \(30, 2\)$",
+    ),
     "missing column": ((X[:, :1], Y), r"^in validation: X has 1 features, but RcRRegressor is expecting 2 features"),
     "negative cost": ((X, Y, -3.0), r"^in validation: cost must be >= 0, got -3\.0 at row 0$"),
     "short cost": ((X, Y, COST[:5]), r"^in validation: cost must .* each of 30 rows, got shape \(5,\)$"),
@@ -212,6 +222,29 @@ def test_a_missing_cost_is_refused():
     with pytest.raises(ValueError, match=r"^cost is missing: give a number, one value per row, a callable or a column"):
         model.set_params(cost=None).fit(X, Y)
     assert model.decide(X) == before
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ("square", r"^loss must be one of squared, absolute, huber, pinball, got 'square'$"),
+        ("pinball:1.5", r"^quantile of the pinball loss must be between 0 and 1, got 1\.5$"),
+        ("huber:0", r"^delta of Huber's loss must be a finite number > 0, got 0\.0$"),
+    ],
+)
+@pytest.mark.parametrize("kind", [RcRRegressor, RiskRejector, SelectiveNetRegressor, StackedMLPRegressor])
+def test_fit_refuses_what_is_no_loss(kind, loss, message):
+    model = kind(loss=loss)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("model", [SelectiveNetRegressor(), KernelAverage()], ids=lambda model: type(model).__name__)
+def test_a_regressor_of_one_target_refuses_two(model):
+    with pytest.raises(ValueError, match=rf"^{type(model).__name__} predicts one target, got y of shape \(30, 2\)$"):
+        model.fit(X, np.column_stack([Y, Y]))
 
 
 def test_a_table_of_nothing_but_costs_is_refused():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recuse import Decision, metrics
+from recuse import Decision, losses, metrics
 
 FIELDS = ("prediction", "accepted", "score", "cost")
 INDEX = pd.Index(["a", "b", "c", "d"], name="car")
@@ -120,6 +120,68 @@ def test_evaluate_is_that_of_the_metrics():
     assert decision.evaluate(y, sample_weight=weight)["accepted_loss"] == 3.0
 
 
+def by_pinball(index=INDEX):
+    return changed_to(example(index), loss="pinball:0.9")
+
+
+def changed_to(decision, **changes):
+    fields = {name: getattr(decision, name) for name in (*FIELDS, "index", "loss")}
+    return Decision(**{**fields, **changes})
+
+
+def test_the_loss_is_the_squared_error_unless_another_is_named():
+    assert example().loss == losses.Squared()
+    assert by_pinball().loss == losses.Pinball(0.9)
+
+
+def test_the_loss_stays_with_the_decision_however_it_is_cut_or_copied():
+    decision = by_pinball()
+    for other in (decision[1:3], decision[0], pickle.loads(pickle.dumps(decision)), copy.deepcopy(decision)):
+        assert other.loss == decision.loss
+    assert decision != example()
+    assert decision == by_pinball()
+
+
+def test_decisions_are_measured_by_their_own_loss():
+    y = np.zeros(4)
+    assert by_pinball().evaluate(y)["accepted_loss"] == pytest.approx(0.1 * 2.0)
+    assert changed_to(example(), loss="absolute").evaluate(y)["accepted_loss"] == 2.0
+
+
+def test_only_a_loss_that_is_not_the_default_is_shown():
+    assert repr(by_pinball()) == "Decision(4 rows: 2 accepted, 2 rejected; pinball:0.9 loss)"
+
+
+TWO = np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0], [4.0, 8.0]])
+
+
+def test_several_targets_are_decided_row_by_row():
+    decision = changed_to(example(), prediction=TWO)
+    assert len(decision) == 4
+    assert decision.rejection_rate == 0.5
+    assert decision[1:3].prediction.tolist() == [[2.0, 6.0], [3.0, 7.0]]
+    assert decision[3].prediction.tolist() == [[4.0, 8.0]]
+    assert len(decision[[]]) == 0
+    assert decision == changed_to(decision)
+    assert decision != example()
+    assert pickle.loads(pickle.dumps(decision)) == decision
+    with pytest.raises(ValueError, match="read-only"):
+        decision.prediction[0, 0] = 0
+
+
+def test_several_targets_have_a_column_each():
+    frame = changed_to(example(), prediction=TWO).to_frame()
+    assert list(frame.columns) == ["prediction_0", "prediction_1", "accepted", "score", "cost"]
+    np.testing.assert_array_equal(frame[["prediction_0", "prediction_1"]], TWO)
+    assert frame.index.equals(INDEX)
+
+
+def test_the_truth_must_have_as_many_targets_as_the_decision():
+    with pytest.raises(ValueError, match=r"same number of outputs, got shapes \(4,\) and \(4, 2\)"):
+        changed_to(example(), prediction=TWO).evaluate(np.ones(4))
+    assert changed_to(example(), prediction=TWO).evaluate(TWO)["always_accept"] == 0
+
+
 def test_decisions_are_equal_when_all_rows_and_labels_are():
     assert example() == example()
     assert example(None) == example(None)
@@ -163,10 +225,12 @@ def test_the_repr_counts_rows_and_shows_none_of_them():
         (([1, 2], [True, True], [1, 2], [1, -1]), r"^cost must be >= 0, got -1\.0 at row 1$"),
         (([1, 2], [True, True], [1, 2], [np.nan, 1]), r"^cost must be finite, got nan at row 0$"),
         (([1, 2], [True, True], [1, 2], None), r"^cost is missing"),
+        (([[1, 2]], [True, True], [1, 2], 1), r"^accepted must have one value for each of 1 rows, got shape \(2,\)$"),
         (
-            ([[1, 2]], [True, True], [1, 2], 1),
-            r"^prediction must have one value for each of 2 rows, got shape \(1, 2\)$",
+            ([[1], [2]], [True, True], [1, 2], 1),
+            r"^prediction must have one value for each of 2 rows, got shape \(2, 1\)$",
         ),
+        (([1, 2], [True, True], [1, 2], 1, None, "square"), r"^loss must be one of squared, .* got 'square'$"),
         ((1.0, True, 1.0, 1.0), r"^prediction must have one value for each of 1 rows, got shape \(\)$"),
         (([1, 2], [1, 0.3], [1, 2], 1), r"^accepted must be True or False, got 0\.3$"),
         (([1, 2], [True, np.nan], [1, 2], 1), r"^accepted must be True or False, got nan$"),

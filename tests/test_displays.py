@@ -41,3 +41,27 @@ def test_a_risk_coverage_curve_draws_into_given_axes(rows):
     assert ax.lines[0].get_label() == f"mine (area {display.area:.3g})"
     np.testing.assert_allclose(ax.lines[0].get_xdata(), display.coverage)
     assert display.risk[-1] == pytest.approx(np.mean(rows[0] ** 2))
+
+
+class ByAbsoluteError(AnyCost):
+    """The same, whose costs are weighed against the absolute error."""
+
+    def decide(self, X, cost=None):
+        decision = super().decide(X, cost)
+        return Decision(decision.prediction, decision.accepted, decision.score, decision.cost, loss="absolute")
+
+
+def test_displays_measure_and_name_the_loss_of_the_decisions(rows):
+    X, y = rows
+    curve = CostCurveDisplay.from_estimator(ByAbsoluteError(), *rows, costs=[1.0, 2.0])
+    assert curve.curve["always_accept"].tolist() == pytest.approx([X.mean(), X.mean()])
+    assert curve.ax_.get_xlabel() == "cost of a rejection (absolute loss)"
+    coverage = RiskCoverageDisplay.from_estimator(ByAbsoluteError(), *rows)
+    assert coverage.risk[-1] == pytest.approx(X.mean())
+    assert coverage.ax_.get_ylabel() == "mean absolute loss of accepted rows"
+    assert RiskCoverageDisplay.from_predictions(y, X[:, 0], -X[:, 0], loss="absolute").area == coverage.area
+
+
+def test_the_squared_error_has_its_usual_name(rows):
+    assert CostCurveDisplay.from_estimator(AnyCost(), *rows, costs=[1.0]).ax_.get_xlabel().endswith("(squared units)")
+    assert RiskCoverageDisplay.from_estimator(AnyCost(), *rows).ax_.get_ylabel().startswith("mean squared error")

@@ -31,8 +31,16 @@ def naive_mean(pairs):
     return math.fsum(value * weight for value, weight in pairs) / total if total > 0 else math.nan
 
 
-def naive_measures(rows):
-    scored = [((p - y) ** 2, a, c, w) for y, p, a, c, _, w in rows]
+LOSSES = {
+    "squared": lambda p, y: (p - y) ** 2,
+    "absolute": lambda p, y: abs(p - y),
+    "pinball:0.9": lambda p, y: 0.9 * (y - p) if y > p else 0.1 * (p - y),
+    "huber:2.0": lambda p, y: (p - y) ** 2 / 2 if abs(p - y) <= 2 else 2 * abs(p - y) - 2,
+}
+
+
+def naive_measures(rows, loss=LOSSES["squared"]):
+    scored = [(loss(p, y), a, c, w) for y, p, a, c, _, w in rows]
     return {
         "rcr_loss": naive_mean((e if a else c, w) for e, a, c, w in scored),
         "accepted_loss": naive_mean((e, w) for e, a, c, w in scored if a),
@@ -52,6 +60,55 @@ def test_evaluate_equals_a_naive_loop_over_the_definitions(rows):
     measured = metrics.evaluate(y, Decision(prediction, accepted, score, cost), sample_weight=weight)
     assert measured == pytest.approx(naive_measures(rows), nan_ok=True)
     assert all(type(value) is float for value in measured.values())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@given(rows=ROWS)
+def test_a_decision_is_measured_by_the_loss_its_cost_is_stated_in(name, rows):
+    y, prediction, accepted, cost, score, weight = unzip(rows)
+    measured = metrics.evaluate(y, Decision(prediction, accepted, score, cost, loss=name), sample_weight=weight)
+    assert measured == pytest.approx(naive_measures(rows, LOSSES[name]), nan_ok=True)
+    plain = Decision(prediction, accepted, score, cost)
+    assert metrics.evaluate(y, plain, sample_weight=weight, loss=name) == pytest.approx(measured, nan_ok=True)
+
+
+def test_a_cost_curve_measures_each_decision_by_its_own_loss():
+    y, decision = [0.0, 0.0], ([1.0, 3.0], [True, True], [1.0, 1.0])
+    curve = metrics.cost_curve(y, [Decision(*decision, 1.0), Decision(*decision, 2.0, loss="absolute")])
+    assert curve["rcr_loss"].tolist() == [5.0, 2.0]
+    assert metrics.cost_curve(y, [Decision(*decision, 1.0)], loss="absolute")["rcr_loss"].tolist() == [2.0]
+
+
+@given(RANKED)
+def test_curves_of_another_loss_are_those_of_its_rows(rows):
+    y, prediction, score = unzip(rows)
+    root = np.sqrt(metrics.row_losses(y, prediction, "absolute"))  # whose square is the absolute error
+    expected = metrics.risk_coverage_curve(np.zeros(len(y)), root, score)
+    measured = metrics.risk_coverage_curve(y, prediction, score, loss="absolute")
+    for one, other in zip(measured, expected, strict=True):
+        np.testing.assert_allclose(one, other)
+    for excess in (False, True):
+        area = metrics.area_under_risk_coverage(y, prediction, score, excess=excess, loss="absolute")
+        other = metrics.area_under_risk_coverage(np.zeros(len(y)), root, score, excess=excess)
+        assert area == pytest.approx(other, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@given(rows=ROWS)
+def test_a_target_twice_is_measured_like_the_target_once(name, rows):
+    y, prediction, accepted, cost, score, _ = unzip(rows)
+    once = metrics.evaluate(y, Decision(prediction, accepted, score, cost, loss=name))
+    twice = Decision(np.column_stack([prediction, prediction]), accepted, score, cost, loss=name)
+    assert metrics.evaluate(np.column_stack([y, y]), twice) == pytest.approx(once, nan_ok=True)
+
+
+def test_the_loss_of_several_targets_is_the_mean_over_them():
+    y, prediction = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 4.0], [0.0, 3.0]])
+    np.testing.assert_allclose(metrics.row_losses(y, prediction), [2.0, 5.0])
+    np.testing.assert_allclose(metrics.row_losses(y, prediction, "absolute"), [1.0, 2.0])
+    assert metrics.rcr_loss(y, prediction, [True, False], 1.0) == 1.5
+    coverage, risk, _ = metrics.risk_coverage_curve(y, prediction, score=[2.0, 1.0])
+    assert (coverage.tolist(), risk.tolist()) == ([0.5, 1.0], [2.0, 3.5])
 
 
 @given(ROWS)
@@ -220,6 +277,22 @@ def test_a_cost_curve_of_nothing_is_refused():
         (
             lambda: metrics.accepted_loss([[1]], [[1]], [True]),
             r"y_true must have one value per row, got shape \(1, 1\)",
+        ),
+        (
+            lambda: metrics.accepted_loss([1, 2], [[1, 2], [3, 4]], [True, True]),
+            r"^y_true and y_pred must have the same number of outputs, got shapes \(2,\) and \(2, 2\)$",
+        ),
+        (
+            lambda: metrics.accepted_loss(np.ones((2, 3)), np.ones((2, 2)), [True, True]),
+            r"same number of outputs, got shapes \(2, 3\) and \(2, 2\)$",
+        ),
+        (
+            lambda: metrics.accepted_loss([[1, 2], [3, np.nan]], np.ones((2, 2)), [True, True]),
+            r"^y_true must be finite, got nan at row 1, output 1$",
+        ),
+        (
+            lambda: metrics.accepted_loss([1], [1], [True], loss="square"),
+            r"^loss must be one of squared, .* got 'square'$",
         ),
         (lambda: metrics.rejection_rate([]), r"accepted must have at least one row, got none"),
         (lambda: metrics.rejection_rate([[True]]), r"accepted must have one value per row, got shape \(1, 1\)"),

@@ -22,7 +22,7 @@ few = settings(deadline=None, max_examples=40)
 
 def real_weights(stack, member):
     """The weights (out, in + 1) of each layer, without padding and the unit of ones."""
-    sizes = pairwise((stack.inputs, *stack.hidden, 1))
+    sizes = pairwise((stack.inputs, *stack.hidden, stack.outputs))
     layers = stack.views(stack.parameters)
     return [layer[member, :out, : into + 1] for layer, (into, out) in zip(layers, sizes, strict=True)]
 
@@ -115,6 +115,82 @@ def test_backward_equals_autograd(inputs, hidden, tables, per_table, rows, seed)
         for linear, gradient in zip(linears, real_weights(gradients, member), strict=True):
             expected = torch.cat([linear.weight.grad, linear.bias.grad[:, None]], dim=1)
             torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("hidden", SHAPES)
+@pytest.mark.parametrize("count", [2, 5])
+@pytest.mark.parametrize(("tables", "per_table"), [(1, 3), (3, 2)])
+def test_several_outputs_are_those_of_a_sequential_with_the_same_weights(hidden, count, tables, per_table):
+    stack = StackedMLP(range(tables * per_table), 3, hidden, outputs=count, dtype=torch.float64)
+    table, x = random_tables(tables, 33, 3)
+    out = stack.forward(x)[..., :33]
+    expected = [plain_network(stack, m)(table[m // per_table]).T for m in range(len(stack))]
+    torch.testing.assert_close(out, torch.stack(expected).detach(), rtol=1e-12, atol=1e-12)
+
+
+@given(hidden=shapes, count=st.integers(2, 5), rows=st.integers(1, 70), seed=st.integers(0, 2**31))
+@few
+def test_backward_through_several_outputs_equals_autograd(hidden, count, rows, seed):
+    stack = StackedMLP(range(seed, seed + 4), 3, hidden, outputs=count, dtype=torch.float64)
+    table, x = random_tables(2, rows, 3, seed)
+    slopes = padded_slopes(4 * count, rows, seed).view(4, count, -1)
+    stack.forward(x)
+    stack.backward(slopes)
+    gradients = StackedMLP([0] * 4, 3, hidden, outputs=count, dtype=torch.float64)
+    gradients.parameters.copy_(stack.gradient)
+    for member in range(4):
+        network = plain_network(stack, member)
+        network(table[member // 2]).backward(slopes[member, :, :rows].T)
+        linears = [layer for layer in network if isinstance(layer, nn.Linear)]
+        for linear, gradient in zip(linears, real_weights(gradients, member), strict=True):
+            expected = torch.cat([linear.weight.grad, linear.bias.grad[:, None]], dim=1)
+            torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-10)
+
+
+def of_two_outputs(inputs, outputs=1):
+    return nn.Sequential(nn.Linear(inputs, 6), nn.Tanh(), nn.Linear(6, outputs))
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        StackedMLP([3, 4, 5], 3, (4,), outputs=2, dtype=torch.float64),
+        LoopedModules([3, 4, 5], 3, of_two_outputs, outputs=2, dtype=torch.float64),
+    ],
+    ids=["mlp", "looped"],
+)
+def test_a_copy_of_networks_with_several_outputs_has_as_many(stack):
+    features = np.random.default_rng(0).normal(size=(40, 3))
+    whole = outputs(stack, features)
+    assert whole.shape == (3, 2, 40)
+    np.testing.assert_array_equal(outputs(pickle.loads(pickle.dumps(stack)), features), whole)
+    np.testing.assert_array_equal(outputs(copy.deepcopy(stack), features), whole)
+    np.testing.assert_array_equal(outputs(stack.take([2, 0]), features), whole[[2, 0]])
+    np.testing.assert_allclose(outputs(stack.to(torch.float32), features), whole, atol=1e-5)
+
+
+def test_modules_with_several_outputs_are_run_and_differentiated_one_by_one():
+    stack = LoopedModules([0, 1], 3, of_two_outputs, outputs=2, dtype=torch.float64)
+    table, x = random_tables(1, 32, 3)
+    out = stack.forward(x, training=True)
+    expected = torch.stack([module(table[0]).T for module in stack.modules]).detach()
+    torch.testing.assert_close(out, expected)
+    slopes = padded_slopes(4, 32).view(2, 2, -1)
+    stack.backward(slopes)
+    plain = copy.deepcopy(stack.modules[1])
+    plain.zero_grad()
+    plain(table[0]).backward(slopes[1].T)
+    gradient = torch.cat([parameter.grad.flatten() for parameter in plain.parameters()])
+    torch.testing.assert_close(stack.gradient.view(2, -1)[1], gradient)
+
+
+def test_a_factory_that_does_not_take_the_number_of_outputs_is_told_that_it_must():
+    message = r"^for 2 targets a network factory must take the number of inputs and the number of outputs"
+    with pytest.raises(ValueError, match=message):
+        LoopedModules([0], 3, lambda inputs: nn.Linear(inputs, 2), outputs=2)
+    stack = LoopedModules([0], 3, lambda inputs, outputs: nn.Linear(inputs, 3), outputs=2)
+    with pytest.raises(ValueError, match=r"^a network must give 2 outputs per row, got shape \(32, 3\) for 32 rows$"):
+        stack.forward(random_tables(1, 20, 3, dtype=torch.float32)[1])
 
 
 def test_the_gradient_belongs_to_the_last_forward():

@@ -1,6 +1,6 @@
 """Choose when to accept: estimated risks, or scores of rows without labels, in; acceptances or a threshold out.
 
-A score is larger for a row that is easier to accept, as from `decision_function`; a risk is an expected squared error,
+A score is larger for a row that is easier to accept, as from `decision_function`; a risk is an expected loss,
 as from `RiskRejector.expected_loss`, and ``-risk`` is a score.
 """
 
@@ -23,14 +23,14 @@ _LEAST = 1e-290  # so that scores of zero get noise too
 
 
 def by_cost(risk: ArrayLike, cost: ArrayLike) -> NDArray[np.bool_]:
-    """Accept the rows whose expected squared error is below the cost of rejecting them.
+    """Accept the rows whose expected loss is below the cost of rejecting them.
 
     With the true conditional risk of h this is the best any rejector can do for that h.
 
     Parameters
     ----------
     risk : array-like of shape (n_rows,)
-        Expected squared error of each row.
+        Expected loss of each row.
     cost : float or array-like of shape (n_rows,)
 
     Returns

@@ -1,7 +1,8 @@
 """What a rejection costs: a number, one value per row, a callable or a column -> one checked array.
 
-Every cost in the package is in squared-error units, the units of ``(h(x) - y) ** 2``. Whatever form a
-user gives it in, `resolve` is the one place that turns it into an array and says what is wrong with it.
+Every cost in the package is in the units of the loss: squared-error units, those of ``(h(x) - y) ** 2``, unless a model
+was told to aim at another. Whatever form a user gives it in, `resolve` is the one place that turns it into an array
+and says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["Cost", "from_money", "is_constant", "needs_rows", "resolve", "row_va
 
 
 def from_money(error: float, error_cost: float, review_cost: float) -> float:
-    """Turn prices into squared-error units.
+    """Turn prices into squared-error units, for models that aim at the squared error.
 
     Parameters
     ----------

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from recuse import metrics
+from recuse import losses, metrics
 from recuse.costs import resolve
+from recuse.losses import SQUARED, LossLike, TargetLoss
 
 __all__ = ["Decision"]
 
@@ -21,15 +22,17 @@ class Decision:
 
     Parameters
     ----------
-    prediction : array-like of shape (n_rows,)
+    prediction : array-like of shape (n_rows,) or (n_rows, n_outputs)
         h(x), also where the row was rejected: a rejection is a field of its own, never a magic value.
     accepted : array-like of bool of shape (n_rows,)
     score : array-like of shape (n_rows,)
         How clearly the row was accepted; larger is more acceptable.
     cost : float or array-like of shape (n_rows,)
-        What rejecting each row costs, in squared-error units.
+        What rejecting each row costs, in the units of the loss.
     index : pandas Index, optional
         The labels of the rows when the input was a DataFrame.
+    loss : str or TargetLoss, default="squared"
+        What the cost is weighed against, and what `evaluate` measures by; see `recuse.losses`.
 
     Examples
     --------
@@ -42,6 +45,13 @@ class Decision:
        prediction  accepted  score  cost
     0         3.0      True    0.7   2.0
     1         8.0     False   -0.1   2.0
+
+    With several targets a row is accepted or rejected as a whole:
+
+    >>> Decision([[3.0, 1.0], [8.0, 5.0]], [True, False], [0.7, -0.1], 2.0, loss="absolute").to_frame()
+       prediction_0  prediction_1  accepted  score  cost
+    0           3.0           1.0      True    0.7   2.0
+    1           8.0           5.0     False   -0.1   2.0
     """
 
     prediction: NDArray[np.float64]
@@ -49,6 +59,7 @@ class Decision:
     score: NDArray[np.float64]
     cost: NDArray[np.float64]
     index: pd.Index[Any] | None = field(default=None, repr=False)
+    loss: TargetLoss = SQUARED
 
     def __init__(
         self,
@@ -57,24 +68,27 @@ class Decision:
         score: ArrayLike,
         cost: ArrayLike,
         index: pd.Index[Any] | None = None,
+        loss: LossLike = SQUARED,
     ) -> None:
         rows, flags = np.array(prediction, dtype=np.float64), np.array(accepted)
+        n_rows = _count_rows(rows)
         if not np.isin(flags, (0, 1)).all():
             raise ValueError(f"accepted must be True or False, got {flags[~np.isin(flags, (0, 1))][0]}")
         columns = {
-            "prediction": rows,
             "accepted": flags.astype(np.bool_),
             "score": np.array(score, dtype=np.float64),
-            "cost": resolve(cost, None, len(rows)) if rows.ndim == 1 else rows,
+            "cost": resolve(cost, None, n_rows),
         }
         for name, column in columns.items():
-            if column.shape != (rows.size,):
-                raise ValueError(f"{name} must have one value for each of {rows.size} rows, got shape {column.shape}")
+            if column.shape != (n_rows,):
+                raise ValueError(f"{name} must have one value for each of {n_rows} rows, got shape {column.shape}")
+        for name, column in {"prediction": rows, **columns}.items():
             column.flags.writeable = False
             object.__setattr__(self, name, column)
-        if index is not None and len(index) != len(rows):
-            raise ValueError(f"index must have one label for each of {len(rows)} rows, got {len(index)}")
+        if index is not None and len(index) != n_rows:
+            raise ValueError(f"index must have one label for each of {n_rows} rows, got {len(index)}")
         object.__setattr__(self, "index", index)
+        object.__setattr__(self, "loss", losses.get(loss))
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -89,6 +103,7 @@ class Decision:
             self.score[rows],
             self.cost[rows],
             index=None if self.index is None else self.index[rows],
+            loss=self.loss,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -104,7 +119,8 @@ class Decision:
 
     def __repr__(self) -> str:
         accepted = int(self.accepted.sum())
-        return f"Decision({len(self)} rows: {accepted} accepted, {len(self) - accepted} rejected)"
+        by = "" if self.loss == SQUARED else f"; {self.loss.name} loss"
+        return f"Decision({len(self)} rows: {accepted} accepted, {len(self) - accepted} rejected{by})"
 
     @property
     def rejection_rate(self) -> float:
@@ -112,13 +128,25 @@ class Decision:
         return float(np.mean(~self.accepted)) if len(self) else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
-        """Give one column per field, indexed like the input."""
-        columns = {name: self._column(name) for name in ("prediction", "accepted", "score", "cost")}
-        return pd.DataFrame(columns, index=self.index)
+        """Give one column per field, and one for each target of several, indexed like the input."""
+        columns = {name: self._column(name) for name in ("accepted", "score", "cost")}
+        return pd.DataFrame({**self._predictions(), **columns}, index=self.index)
+
+    def _predictions(self) -> dict[str, NDArray[np.float64]]:
+        if self.prediction.ndim == 1:
+            return {"prediction": self.prediction}
+        return {f"prediction_{output}": column for output, column in enumerate(self.prediction.T)}
 
     def evaluate(self, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None) -> dict[str, float]:
-        """Measure the decisions against the truth; see `recuse.metrics.evaluate`."""
+        """Measure the decisions against the truth, by their own loss; see `recuse.metrics.evaluate`."""
         return metrics.evaluate(y_true, self, sample_weight=sample_weight)
 
     def _column(self, name: str) -> Any:
         return getattr(self, name)
+
+
+def _count_rows(prediction: NDArray[np.float64]) -> int:
+    """Count the rows of predictions of one target (row,) or of several (row, output)."""
+    if prediction.ndim == 1 or (prediction.ndim == 2 and prediction.shape[1] > 1):
+        return len(prediction)
+    raise ValueError(f"prediction must have one value for each of {prediction.size} rows, got shape {prediction.shape}")

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from recuse import metrics
+from recuse import losses, metrics
 from recuse.extras import import_extra
+from recuse.losses import SQUARED, LossLike, TargetLoss
 
 __all__ = ["PALETTE", "CostCurveDisplay", "RiskCoverageDisplay"]
 
@@ -30,17 +31,22 @@ class CostCurveDisplay:
     ----------
     curve : DataFrame
         As `recuse.metrics.cost_curve` gives it.
+    loss : TargetLoss
+        What the cost is stated in.
     ax_, figure_ : matplotlib Axes and Figure, once plotted
     """
 
     curve: pd.DataFrame
     ax_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
+    loss: TargetLoss = SQUARED
 
     @classmethod
     def from_predictions(cls, y_true: ArrayLike, decisions: Iterable[metrics.DecisionLike], **plot: Any) -> Self:
-        """Measure decisions taken at several costs, and draw."""
-        return cls(metrics.cost_curve(y_true, decisions)).plot(**plot)
+        """Measure decisions taken at several costs, each by its own loss, and draw."""
+        taken = list(decisions)
+        curve = metrics.cost_curve(y_true, taken)
+        return cls(curve, loss=getattr(taken[0], "loss", SQUARED)).plot(**plot)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, costs: Iterable[float], **plot: Any) -> Self:
@@ -57,14 +63,15 @@ class CostCurveDisplay:
         self.ax_.plot(cost, curve["always_reject"], ":", color=PALETTE[6], lw=1.4, label="always reject")
         self.ax_.plot(cost, curve["rcr_loss"], "o-", color=PALETTE[0], lw=2, label=name)
         self.ax_.plot(cost, curve["oracle"], "-", color=PALETTE[2], lw=1, label="if errors were known")
-        self.ax_.set(xlabel="cost of a rejection (squared units)", ylabel="mean loss per row", ylim=(0, None))
+        units = "squared units" if self.loss == SQUARED else f"{self.loss.name} loss"
+        self.ax_.set(xlabel=f"cost of a rejection ({units})", ylabel="mean loss per row", ylim=(0, None))
         self.ax_.legend(frameon=False)
         return self
 
 
 @dataclass
 class RiskCoverageDisplay:
-    """Mean squared error of the accepted rows against the share accepted.
+    """Mean squared error, or other loss, of the accepted rows against the share accepted.
 
     Attributes
     ----------
@@ -72,6 +79,8 @@ class RiskCoverageDisplay:
         As `recuse.metrics.risk_coverage_curve` gives them.
     area : float
         Area under the curve.
+    loss : TargetLoss
+        What the risk is the mean of.
     ax_, figure_ : matplotlib Axes and Figure, once plotted
     """
 
@@ -80,24 +89,29 @@ class RiskCoverageDisplay:
     area: float
     ax_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
+    loss: TargetLoss = SQUARED
 
     @classmethod
-    def from_predictions(cls, y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, **plot: Any) -> Self:
+    def from_predictions(
+        cls, y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, *, loss: LossLike = SQUARED, **plot: Any
+    ) -> Self:
         """Order the rows by their score, and draw."""
-        coverage, risk, _ = metrics.risk_coverage_curve(y_true, y_pred, score)
-        return cls(coverage, risk, metrics.area_under_risk_coverage(y_true, y_pred, score)).plot(**plot)
+        coverage, risk, _ = metrics.risk_coverage_curve(y_true, y_pred, score, loss=loss)
+        area = metrics.area_under_risk_coverage(y_true, y_pred, score, loss=loss)
+        return cls(coverage, risk, area, loss=losses.get(loss)).plot(**plot)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, cost: Any = None, **plot: Any) -> Self:
         """Let a fitted estimator score the rows, and draw."""
         decision = estimator.decide(X, cost=cost)
-        return cls.from_predictions(y, decision.prediction, decision.score, **plot)
+        return cls.from_predictions(y, decision.prediction, decision.score, loss=decision.loss, **plot)
 
     def plot(self, ax: Any = None, *, name: str = "model", color: str = PALETTE[0]) -> Self:
         """Draw the curve; call it again with the same axes to compare several models."""
         self.figure_, self.ax_ = _axes(ax)
         self.ax_.plot(self.coverage, self.risk, color=color, lw=2, label=f"{name} (area {self.area:.3g})")
-        self.ax_.set(xlabel="share of rows accepted", ylabel="mean squared error of accepted rows", xlim=(0, 1))
+        measure = "squared error" if self.loss == SQUARED else f"{self.loss.name} loss"
+        self.ax_.set(xlabel="share of rows accepted", ylabel=f"mean {measure} of accepted rows", xlim=(0, 1))
         self.ax_.legend(frameon=False)
         return self
 

@@ -2,6 +2,10 @@
 
 Notation: D is the conditional squared error E[(h - y)^2 | x] (the variance Var[y|x] if h is the mean), c the
 cost, r the score of the rejector, l the binary loss of the surrogate psi = (h - y)^2 l(r, -1) + c l(r, +1).
+
+The theorems are about the squared error. With another loss, or its mean over several targets, what concerns the
+rejector alone still holds once D stands for E[loss | x]: pass the expected loss of the best prediction for the
+variance. See `recuse.losses`.
 """
 
 import math

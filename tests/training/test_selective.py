@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from recuse.losses import Absolute, Huber, Pinball
 from recuse.networks.selective import StackedSelectiveNet
 from recuse.training.feed import Feed, Table
 from recuse.training.selective import (
@@ -86,6 +87,17 @@ def test_a_selection_smaller_everywhere_gains_nothing_on_the_risk(factor, seed):
     risk = partial(selective_loss, target=target, weight=weight, coverage=torch.zeros(2).double(), alpha=1.0)
     smaller = heads * torch.tensor([1.0, factor, 1.0]).double()[:, None, None]
     torch.testing.assert_close(risk(smaller), risk(heads), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("loss", [Absolute(), Huber(0.5), Pinball(0.9)], ids=str)
+def test_another_loss_takes_the_place_of_the_squared_error(loss):
+    heads, target = random_heads(30), torch.randn(30, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    weight, coverage = torch.ones(30).double(), torch.tensor([0.3, 0.9]).double()
+    residual = heads - target
+    # predictions whose squared errors are the losses
+    stand_in = torch.stack([loss(residual[0]).sqrt(), heads[1], loss(residual[2]).sqrt()])
+    expected = selective_loss(stand_in, torch.zeros_like(target), weight, coverage)
+    torch.testing.assert_close(selective_loss(heads, target, weight, coverage, loss=loss), expected)
 
 
 def test_the_penalty_acts_below_the_coverage_and_not_above():

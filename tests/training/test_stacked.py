@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from recuse import surrogates
+from recuse.losses import Absolute, Huber, Pinball, Squared
 from recuse.networks import LoopedModules, StackedMLP, outputs
 from recuse.training.feed import Feed, Table
 from recuse.training.stacked import Networks, Plan, train_pairs, train_regressors
@@ -19,6 +20,7 @@ from recuse.training.trainer import Member, StackedTrainer
 
 CPU = torch.device("cpu")
 SURROGATES = ["mae", "hinge", "square", "logistic", "sigmoid"]
+LOSSES = [Squared(), Absolute(), Huber(0.5), Pinball(0.9)]
 few = settings(deadline=None, max_examples=25)
 
 
@@ -28,6 +30,13 @@ def make_table(rows, seed, dtype=torch.float32, **columns):
     x = random.normal(size=(rows, 3))
     y = x[:, 0] + 0.5 * random.normal(size=rows) * (1 + np.abs(x[:, 1]))
     return Table(torch.as_tensor(x, dtype=dtype), torch.as_tensor(y, dtype=dtype), seed=seed, **columns)
+
+
+def several_targets(table, count):
+    """The same rows with as many targets, each of its own size."""
+    if count == 1:
+        return table
+    return replace(table, y=torch.stack([table.y * (i + 1) + i * table.x[:, 2] for i in range(count)], dim=1))
 
 
 def make_networks(hidden=(5, 4), dtype=torch.float32, rejector_inputs=3):
@@ -45,7 +54,7 @@ def same_weights(stack, member, other, other_member):
 
 def plain_network(stack, member):
     layers = []
-    sizes = pairwise((stack.inputs, *stack.hidden, 1))
+    sizes = pairwise((stack.inputs, *stack.hidden, stack.outputs))
     for weight, (into, out) in zip(weights(stack, member), sizes, strict=True):
         linear = nn.Linear(into, out, dtype=weight.dtype)
         linear.weight.data, linear.bias.data = weight[:out, :into].clone(), weight[:out, into].clone()
@@ -56,7 +65,7 @@ def plain_network(stack, member):
 def real_gradient(stack, member):
     """The gradient of one member's weights, as (weight, bias) of each layer, flat."""
     parts = []
-    sizes = pairwise((stack.inputs, *stack.hidden, 1))
+    sizes = pairwise((stack.inputs, *stack.hidden, stack.outputs))
     for layer, (into, out) in zip(stack.views(stack.gradient), sizes, strict=True):
         parts += [layer[member, :out, :into].flatten(), layer[member, :out, into]]
     return torch.cat(parts)
@@ -92,6 +101,65 @@ def test_a_step_of_pairs_follows_the_gradient_of_psi(surrogate, per_row):
             gradient, expected = real_gradient(stack, member), autograd_gradient(network)
             assert expected.abs().max() > 1e-3
             torch.testing.assert_close(gradient, expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("targets", [1, 3])
+def test_a_step_follows_the_gradient_of_psi_for_any_loss_and_several_targets(loss, targets):
+    table = several_targets(make_table(40, 0, torch.float64), targets)
+    weight = torch.rand(40, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    table = replace(table, weight=weight)
+    members = [Member(seed, 1e-2, cost=0.75, surrogate="logistic") for seed in range(3)]
+    build = partial(StackedMLP, inputs=3, hidden=(5, 4), dtype=torch.float64)
+    trainer = StackedTrainer(members, build([0, 1, 2], outputs=targets), build([3, 4, 5]), loss)
+    plain = [(plain_network(trainer.regressor, m), plain_network(trainer.rejector, m)) for m in range(3)]
+    (batch,) = Feed([table], CPU).in_order()
+    trainer.step_pairs(batch)
+    alone = StackedTrainer(members, build([0, 1, 2], outputs=targets), loss=loss)
+    alone.step_regressors(batch)
+
+    share = weight / weight.sum()
+    for member, (h, r) in enumerate(plain):
+        wrong, right = surrogates.get("logistic")(r(table.x).flatten())
+        error = loss(h(table.x) - table.y.view(40, -1)).mean(dim=1)
+        (share * (error * wrong + 0.75 * right)).sum().backward(retain_graph=True)
+        for stack, network in ((trainer.regressor, h), (trainer.rejector, r)):
+            torch.testing.assert_close(real_gradient(stack, member), autograd_gradient(network), rtol=1e-6, atol=1e-8)
+        h.zero_grad()
+        (share * error).sum().backward()
+        torch.testing.assert_close(real_gradient(alone.regressor, member), autograd_gradient(h), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("targets", [1, 3])
+def test_the_validation_loss_is_the_rcr_loss_by_any_loss_of_several_targets(loss, targets):
+    table = several_targets(make_table(1500, 0, torch.float64), targets)  # more than one chunk
+    build = partial(StackedMLP, inputs=3, hidden=(5, 4), dtype=torch.float64)
+    trainer = StackedTrainer([Member(0, 0.1, cost=0.5)], build([0], outputs=targets), build([1]), loss)
+    (score,) = outputs(trainer.rejector, table.x.numpy())
+    prediction = outputs(trainer.regressor, table.x.numpy()).reshape(targets, -1).T
+    error = loss.of_rows(prediction - table.y.view(1500, -1).numpy())
+    expected = np.where(score > 0, error, 0.5).mean()
+    (measured,) = trainer.validate(Feed([table], CPU))
+    assert measured.item() == pytest.approx(expected, rel=1e-6)
+    (alone,) = StackedTrainer([Member(0, 0.1)], trainer.regressor, loss=loss).validate(Feed([table], CPU))
+    assert alone.item() == pytest.approx(error.mean(), rel=1e-6)
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_members_of_any_loss_trained_together_end_as_trained_alone(targets):
+    tables = [several_targets(make_table(60, seed), targets) for seed in (0, 1)]
+    validation = [several_targets(make_table(40, seed), targets) for seed in (2, 3)]
+    build = partial(StackedMLP, inputs=3, hidden=(5, 4))
+    networks = Networks(partial(build, outputs=targets), build)
+    members = [Member(seed, 1e-2, 0.5, table=table) for table in (0, 1) for seed in (0, 1)]
+    plan, loss = Plan(epochs=20, slow_start=8, batch_size=25), Huber(0.5)
+    together = train_pairs(tables, validation, members, networks, plan, loss)
+    for i, member in enumerate(members):
+        own = [tables[member.table]], [validation[member.table]]
+        alone = train_pairs(*own, [replace(member, table=0)], networks, plan, loss)
+        torch.testing.assert_close(together.history[:, i], alone.history[:, 0], rtol=1e-4, atol=0)
+        torch.testing.assert_close(weights(together.regressor, i), weights(alone.regressor, 0), rtol=1e-4, atol=1e-6)
 
 
 def test_members_with_different_surrogates_each_follow_their_own():

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from recuse.costs import Cost, is_constant, needs_rows, resolve
 from recuse.decision import Decision
 from recuse.estimators.checked import CheckedRegressor
+from recuse.losses import SQUARED, TargetLoss
 
 __all__ = ["RejectingRegressor"]
 
@@ -22,11 +23,13 @@ class RejectingRegressor(CheckedRegressor, ABC):
     """A regressor that may step aside, at a cost, with scikit-learn's conventions.
 
     A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and says by `serves_any_cost` whether
-    it can decide at a cost it was not fitted for.
+    it can decide at a cost it was not fitted for. One that can aim at another loss than the squared error also sets
+    `loss_`, the loss its costs are stated in.
     """
 
     cost: Cost
     cost_: Cost
+    loss_: TargetLoss = SQUARED
 
     @abstractmethod
     def predict(self, X: Any) -> Floats:
@@ -57,7 +60,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         rows_cost = self._cost_of_rows(self._check_new_rows(X), cost)
         score = self.decision_function(X, rows_cost)
         index = X.index if isinstance(X, pd.DataFrame) else None
-        return Decision(self.predict(X), score > 0, score, rows_cost, index=index)
+        return Decision(self.predict(X), score > 0, score, rows_cost, index=index, loss=self.loss_)
 
     def _cost_of_rows(self, X: Any, cost: Cost | None) -> Floats:
         """One cost for each row, by the caller's word or else as in `fit`; an error if neither will do."""

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recuse.costs import Cost
+from recuse.costs import Cost, needs_rows
 from recuse.estimators.translation import Rows
+from recuse.estimators.trials import check_validation, in_validation
 
-__all__ = ["CheckedRegressor"]
+__all__ = ["CheckedRegressor", "is_constant_target"]
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +25,19 @@ _LARGEST = 1e150
 
 
 class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """What the estimators of this package ask of their input, whether they reject or not."""
+    """What the estimators of this package ask of their input, whether they reject or not.
+
+    One that can predict several targets at once says so by `_several_targets`; `fit` then sets `_n_targets`.
+    """
+
+    _several_targets = False
+    _n_targets = 1
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn what the estimator can do."""
+        tags: Tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._several_targets
+        return tags
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -52,7 +65,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """See whether enough is left to learn from, once equal rows are one and those of no weight are gone."""
         if len(rows) < 2:
             raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
-        if reset and np.ptp(rows.y) == 0:
+        if reset and is_constant_target(rows.y):
             raise ValueError(f"y must not be constant, got {rows.y[0]} in all rows of weight > 0")
         return rows
 
@@ -68,18 +81,39 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         X = self._check_features(X, reset=reset)
-        target = column_or_1d(
-            check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0), warn=True
-        )
+        target = self._check_target(y, reset=reset)
         check_consistent_length(X, target)
         if len(target) < min_rows:
             raise ValueError(f"training needs at least {min_rows} rows, got n_samples = {len(target)}")
         largest = np.abs(target).max()
         if largest > _LARGEST:
             raise ValueError(f"y must be at most {_LARGEST} in size, so that it can be squared, got {largest}")
-        if reset and np.ptp(target) == 0:
+        if reset and is_constant_target(target):
             raise ValueError(f"y must not be constant, got {target[0]} in all {len(target)} rows")
         return X, target
+
+    def _check_target(self, y: Any, *, reset: bool) -> Floats:
+        """Give finite targets (row,), or (row, output) where there are several and the estimator can predict them."""
+        target: Floats = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
+        if target.ndim == 1 or target.shape[1] == 1:
+            target = column_or_1d(target, warn=True)
+        elif not self._several_targets:
+            raise ValueError(f"{type(self).__name__} predicts one target, got y of shape {target.shape}")
+        count = 1 if target.ndim == 1 else target.shape[1]
+        if reset:
+            self._n_targets = count
+        elif count != self._n_targets:
+            raise ValueError(f"y must have as many targets as in training, {self._n_targets}, got shape {target.shape}")
+        return target
+
+    def _validation_rows(self, validation: Any, cost: Cost, *, with_cost: bool = True) -> Rows:
+        """Check the user's own rows to choose by, which may bring their costs along."""
+        check_validation(validation, {2: "(X, y)", 3: "(X, y, cost)"} if with_cost else {2: "(X, y)"})
+        if len(validation) == 2 and needs_rows(cost):
+            raise ValueError("cost has one value per row, so validation needs its own: pass (X, y, cost)")
+        with in_validation():
+            X, y = self._check_training_rows(validation[0], validation[1], reset=False, min_rows=1)
+            return Rows.check(X, y, cost if len(validation) == 2 else validation[2], None)
 
     def _check_features(self, X: Any, *, reset: bool) -> pd.DataFrame | Floats:
         if not isinstance(X, pd.DataFrame):
@@ -92,3 +126,14 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"column names must be unique, got {twice!r} more than once")
         frame: pd.DataFrame = validate_data(self, X, reset=reset, skip_check_array=True)
         return frame
+
+
+def is_constant_target(y: Floats) -> bool:
+    """Whether all rows have the same target, or the same of several.
+
+    Examples
+    --------
+    >>> is_constant_target(np.array([2.0, 2.0])), is_constant_target(np.array([[2.0, 1.0], [2.0, 3.0]]))
+    (True, False)
+    """
+    return not np.ptp(y, axis=0).any()

@@ -1,4 +1,4 @@
-"""ConditionalRisk: squared residuals in, a model of E[(h(x) - y)^2 | x] that is right on average out."""
+"""ConditionalRisk: losses of rows in, a model of E[L(h(x) - y) | x] that is right on average out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ConditionalRisk:
-    """A regressor fitted to squared residuals, and what its predictions are multiplied with."""
+    """A regressor fitted to the losses of rows, and what its predictions are multiplied with."""
 
     model: Any
     scale: float
@@ -34,15 +34,15 @@ def learn_risk(
     random: np.random.RandomState,
     n_jobs: int | None = None,
 ) -> ConditionalRisk:
-    """Fit the part to the residuals, once to all of them and once without each fold.
+    """Fit the part to the losses, once to all of them and once without each fold.
 
     Parameters
     ----------
     part : estimator
-    residuals : tuple (inputs, squared residuals, weights)
+    residuals : tuple (inputs, losses, weights)
     fold : ndarray of shape (row,), optional
         The fold of each row. What the models fitted without a fold say about it is, but for the scale, what the
-        model will say about new rows; so the scale is the mean residual over the mean of that. None leaves it at 1.
+        model will say about new rows; so the scale is the mean loss over the mean of that. None leaves it at 1.
     random : RandomState
     n_jobs : int, optional
 

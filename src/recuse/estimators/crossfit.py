@@ -2,7 +2,7 @@
 
 A regressor knows the targets it was fitted to, so its errors there are too small to learn from. Here each fold of the
 training rows is predicted by members that never saw it. A rejector sees the features, the prediction h(x) and the
-logarithm of the disagreement among those members, and learns from their squared error.
+logarithm of the disagreement among those members, and learns from their error, squared or by another loss.
 
 The members of the other folds are kept out of both inputs: they have seen the target, and the further they are from the
 members that have not, the larger the error. On new rows, which nobody has seen, all members count.
@@ -24,7 +24,7 @@ from recuse.costs import Cost, resolve
 from recuse.estimators.folds import folds_of
 from recuse.estimators.pairs import PairMaker
 from recuse.estimators.parameters import require
-from recuse.estimators.translation import Rows, Translation, moments
+from recuse.estimators.translation import Rows, Translation, moments, target_moments
 from recuse.estimators.trials import best_trials
 from recuse.networks import Stack, outputs
 from recuse.training.best import Trained
@@ -33,7 +33,7 @@ from recuse.training.rejectors import CostRange, train_rejectors
 from recuse.training.stacked import Networks, Plan, train_regressors
 from recuse.training.trainer import Member
 
-__all__ = ["CrossFit", "CrossFitted", "Sight", "costs_within", "read_range"]
+__all__ = ["CrossFit", "CrossFitted", "FoldRegressors", "Sight", "costs_within", "read_range"]
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ class Sight:
     sizes : tuple of int
         How many members each fold has.
     prediction : tuple
-        Mean and standard deviation of h(x) on the training rows.
+        Mean of h(x), of each of several targets, and standard deviation on the training rows.
     spread : tuple or None
         Floor, and mean and standard deviation of the logarithm; None where a fold has one member by design.
     """
@@ -98,34 +98,46 @@ class Sight:
     translation: Translation
     costs: CostRange | None
     sizes: tuple[int, ...]
-    prediction: tuple[float, float]
+    prediction: tuple[float | Floats, float]
     spread: tuple[float, float, float] | None
 
     @classmethod
     def learn(
-        cls, translation: Translation, costs: CostRange | None, folds: _Folds, weight: Floats, *, lonely: bool
+        cls, translation: Translation, costs: CostRange | None, folds: FoldRegressors, weight: Floats, *, lonely: bool
     ) -> Self:
         """Learn the scales from what members said about rows they had not seen."""
-        mean, scale = moments(folds.prediction, weight)
+        mean, scale = target_moments(folds.prediction.T, weight)
         spread = None if lonely else _log_moments(folds.spread, weight)
         return cls(translation, costs, folds.sizes, (mean, scale or 1.0), spread)
 
     def of_new_rows(self, features: Floats, said: Floats, cost: Floats) -> Floats:
-        """Give the inputs (row, input) of rows nobody has seen, by what each member says about them (member, row)."""
+        """Give the inputs (row, input) of rows nobody has seen, by what each member says of them (member, ..., row)."""
         by_fold = np.split(said, np.cumsum(self.sizes)[:-1])
-        spread = np.mean([members.std(axis=0) for members in by_fold], axis=0)
+        spread = np.mean([_disagreement(members) for members in by_fold], axis=0)
         return self.inputs(features, said.mean(axis=0), spread, cost)
 
     def inputs(self, features: Floats, prediction: Floats, spread: Floats, cost: Floats) -> Floats:
         """Give the inputs (row, input), everything standardised, the cost last."""
         mean, scale = self.prediction
-        columns = [features, (prediction - mean) / scale]
+        columns = [features, (prediction.T - mean) / scale]
         if self.spread is not None:
-            floor, mean, scale = self.spread
-            columns.append((np.log(spread + floor) - mean) / scale)
+            floor, log_mean, log_scale = self.spread
+            columns.append((np.log(spread + floor) - log_mean) / log_scale)
         if self.costs is not None:
             columns.append(self.costs.feature(torch.as_tensor(cost)).numpy())
         return self.translation.rejector_features(np.column_stack(columns), cost)
+
+
+@dataclass(frozen=True)
+class FoldRegressors:
+    """The regressors of all folds, and what they said about the rows left out."""
+
+    stack: Stack
+    sizes: tuple[int, ...]
+    prediction: Floats  # (row,) or (output, row)
+    spread: Floats  # (row,)
+    trained: list[Trained]
+    members: list[Member]
 
 
 @dataclass(frozen=True)
@@ -140,11 +152,14 @@ class CrossFitted:
     members : list of Member
         All trainings, those of the folds first.
     sight : Sight
+    folds : FoldRegressors
+        Which know nothing of the cost.
     """
 
     trained: Trained
     members: list[Member]
     sight: Sight
+    folds: FoldRegressors
 
 
 @dataclass(frozen=True)
@@ -159,12 +174,15 @@ class CrossFit:
         For each fold, and for the rejectors.
     costs : CostRange, optional
         In the user's units.
+    folds : FoldRegressors, optional
+        Of an earlier fit to the same rows, at another cost; then only the rejectors are trained.
     """
 
     maker: PairMaker
     cv: Any
     plan: Plan
     costs: CostRange | None = None
+    folds: FoldRegressors | None = None
 
     @property
     def translation(self) -> Translation:
@@ -186,7 +204,7 @@ class CrossFit:
         if len(train) < 2:
             raise ValueError(f"residuals='crossfit' needs at least 2 rows to train on, got n_samples = {len(train)}")
         seeds = [member.seed for member in members[:: len(self.maker.rates)]]
-        folds = self._train_folds(train, held_out, seeds, shuffle)
+        folds = self.folds or self._train_folds(train, held_out, seeds, shuffle)
         sight = Sight.learn(self.translation, self.costs, folds, train.weight, lonely=len(seeds) == 1)
         tables = self._rejector_tables(train, held_out, folds, sight, shuffle)
         build = self.maker.of_inputs(tables[0].x.shape[1])
@@ -197,30 +215,31 @@ class CrossFit:
             rejector=rejectors.regressor,
             diverged=_counted([*folds.trained, rejectors], len(members)),
         )
-        return CrossFitted(trained, [*folds.members, *members], sight)
+        return CrossFitted(trained, [*folds.members, *members], sight, folds)
 
-    def _train_folds(self, train: Rows, held_out: Rows, seeds: Sequence[int], shuffle: int) -> _Folds:
+    def _train_folds(self, train: Rows, held_out: Rows, seeds: Sequence[int], shuffle: int) -> FoldRegressors:
         features = self.translation.features(train.X)
-        prediction, spread = np.empty(len(train)), np.empty(len(train))
+        count, n_outputs = len(train), self.translation.n_outputs
+        prediction, spread = np.empty(count if n_outputs == 1 else (n_outputs, count)), np.empty(count)
         trainings, stacks, everyone = [], [], []
         for fold, (seen, left_out) in enumerate(folds_of(train, self.cv, np.random.RandomState(shuffle))):
             members = [Member(_derived(seed, fold), rate) for seed in seeds for rate in self.maker.rates]
             trained = self._train_fold(fold, train.take(seen), held_out, members, _derived(shuffle, fold))
             stack = trained.regressor.take(best_trials(trained.loss.cpu(), self.maker.rates)).to(torch.float64)
-            said = outputs(stack, features[left_out])  # (member, row)
-            prediction[left_out], spread[left_out] = said.mean(axis=0), said.std(axis=0)
+            said = outputs(stack, features[left_out])  # (member, row) or (member, output, row)
+            prediction[..., left_out], spread[left_out] = said.mean(axis=0), _disagreement(said)
             trainings.append(trained)
             stacks.append(stack)
             everyone += members
-        return _Folds(_joined(stacks), tuple(map(len, stacks)), prediction, spread, trainings, everyone)
+        return FoldRegressors(_joined(stacks), tuple(map(len, stacks)), prediction, spread, trainings, everyone)
 
     def _train_fold(self, fold: int, seen: Rows, held_out: Rows, members: list[Member], shuffle: int) -> Trained:
-        build = self.maker.of_inputs(self.translation.encoder.n_features)
+        networks = Networks(self.maker.regressors(), self.maker.regressors())
         tables = [self.translation.table(seen, shuffle)], [self.translation.table(held_out)]
-        return train_regressors(*tables, members, Networks(build, build), self._stage(fold))
+        return train_regressors(*tables, members, networks, self._stage(fold), self.translation.engine_loss)
 
     def _rejector_tables(
-        self, train: Rows, held_out: Rows, folds: _Folds, sight: Sight, shuffle: int
+        self, train: Rows, held_out: Rows, folds: FoldRegressors, sight: Sight, shuffle: int
     ) -> tuple[Table, Table]:
         seen = sight.inputs(self.translation.features(train.X), folds.prediction, folds.spread, train.cost)
         features = self.translation.features(held_out.X)
@@ -232,8 +251,8 @@ class CrossFit:
         )
 
     def _error_table(self, rows: Rows, inputs: Floats, prediction: Floats, seed: int = 0) -> Table:
-        """Give the engine's table with the squared errors as targets, in its units."""
-        error = self.translation.cost((self.translation.prediction(prediction) - rows.y) ** 2)
+        """Give the engine's table with the errors as targets, in its units."""
+        error = self.translation.cost(self.translation.errors(prediction, rows))
         x, y = (torch.as_tensor(values, dtype=torch.float32) for values in (inputs, error))
         return replace(self.translation.table(rows, seed), x=x, y=y, rejector_x=None)
 
@@ -247,18 +266,6 @@ class CrossFit:
         """The plan, telling of progress after the stages before."""
         before = number * self.plan.epochs
         return replace(self.plan, on_epoch=lambda done: self.plan.tell(before + done - 1))
-
-
-@dataclass(frozen=True)
-class _Folds:
-    """The regressors of all folds, and what they said about the rows left out."""
-
-    stack: Stack
-    sizes: tuple[int, ...]
-    prediction: Floats  # (row,)
-    spread: Floats  # (row,)
-    trained: list[Trained]
-    members: list[Member]
 
 
 def _joined(stacks: Sequence[Stack]) -> Stack:
@@ -282,6 +289,12 @@ def _counted(trainings: Sequence[Trained], per_training: int) -> dict[int, int]:
 def _derived(seed: int, fold: int) -> int:
     """A seed of the fold's own."""
     return int(np.random.SeedSequence([seed, fold]).generate_state(1)[0])
+
+
+def _disagreement(said: Floats) -> Floats:
+    """Standard deviation (row,) among members (member, row); of several outputs (member, output, row), their mean."""
+    spread: Floats = said.std(axis=0)
+    return spread if spread.ndim == 1 else np.asarray(spread.mean(axis=0))
 
 
 def _log_moments(spread: Floats, weight: Floats) -> tuple[float, float, float]:

@@ -11,22 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from recuse.costs import Cost, needs_rows
+from recuse import losses
+from recuse.costs import Cost
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.crossfit import CrossFit, Sight, costs_within, read_range
+from recuse.estimators.crossfit import CrossFit, FoldRegressors, Sight, costs_within, read_range
 from recuse.estimators.folds import marked
 from recuse.estimators.pairs import PairMaker, check_going_on, check_pair_parameters, joint_only
 from recuse.estimators.stream import Stream
 from recuse.estimators.translation import Rows, Translation
-from recuse.estimators.trials import (
-    best_trials,
-    check_validation,
-    divide,
-    draw_seeds,
-    in_validation,
-    learning_rates,
-    report_diverged,
-)
+from recuse.estimators.trials import best_trials, divide, draw_seeds, learning_rates, report_diverged
+from recuse.losses import LossLike
 from recuse.networks import NetworkFactory, Stack, outputs
 from recuse.progress import progress_bar
 from recuse.surrogates import Surrogate
@@ -45,20 +39,22 @@ class RcRRegressor(RejectingRegressor):
 
     A regressor h and a rejector r of the same shape are trained together on
     ``(h - y)^2 * l(r, -1) + c * l(r, +1)``, after a while in which h is trained alone. The method is that of
-    Cheng et al., "Regression with Cost-based Rejection", NeurIPS 2023.
+    Cheng et al., "Regression with Cost-based Rejection", NeurIPS 2023. Another loss may take the place of the squared
+    error, and there may be several targets; `recuse.losses` says what of the theory then still holds.
 
     Parameters
     ----------
     cost : float, array-like, callable, str or tuple (low, high), default=1.0
-        What a rejection costs, in squared units of the target: a number, a callable of `X`, the name of a
-        column of `X` (which is then no feature), or, given to `fit`, one value per row. Where the cost
+        What a rejection costs, in squared units of the target or those of `loss`: a number, a callable of `X`, the name
+        of a column of `X` (which is then no feature), or, given to `fit`, one value per row. Where the cost
         varies by row it is also an input of the rejector, and any cost can be asked for in `decide`. A tuple of two
         numbers is a range: one training, with ``residuals="crossfit"``, serves every cost from low to high.
     surrogate : str, Surrogate or callable, default="mae"
         The binary loss: "mae", "hinge", "square", "logistic", "sigmoid", or your own; see
         `recuse.surrogates`.
     network : {"mlp", "linear"} or callable, default="mlp"
-        A callable gets the number of inputs and returns a ``torch.nn.Module`` with one output.
+        A callable gets the number of inputs and returns a ``torch.nn.Module`` with one output; for several targets the
+        regressor's gets their number as well and returns one with so many.
     hidden : tuple of int, default=(20, 30, 10)
         Widths of the hidden layers of "mlp".
     epochs : int, default=1000
@@ -90,10 +86,14 @@ class RcRRegressor(RejectingRegressor):
         random. Rows that choose epoch and learning rate are set aside first.
     verbose : bool, default=False
         Show a progress bar.
+    loss : str or TargetLoss, default="squared"
+        Of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
+        targets, its mean over them; they are not weighted, so bring them to units in which errors count alike.
 
     Attributes
     ----------
     cost_ : the cost fitted for
+    loss_ : TargetLoss
     validation_loss_ : float
         RcR loss on the validation rows, mean over the members; in the user's units or, for a range of costs, in
         units of the cost and averaged over the range.
@@ -138,6 +138,7 @@ class RcRRegressor(RejectingRegressor):
         device: str = "cpu",
         residuals: Literal["train", "crossfit"] = "train",
         cv: Any = 5,
+        loss: LossLike = "squared",
     ) -> None:
         self.cost = cost
         self.surrogate = surrogate
@@ -156,9 +157,13 @@ class RcRRegressor(RejectingRegressor):
         self.device = device
         self.residuals = residuals
         self.cv = cv
+        self.loss = loss
 
+    _several_targets = True
     _stream: Stream | None = None
     _sight: Sight | None = None  # what rejectors see, if it is more than the regressors
+    _folds: FoldRegressors | None = None  # handed from cost to cost by `fit_costs`, while it fits
+    _hands_on_folds = False
 
     def fit(
         self,
@@ -174,7 +179,7 @@ class RcRRegressor(RejectingRegressor):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
             A DataFrame may have categories and missing values.
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         cost : float, array-like, callable, str or tuple (low, high), optional
             Takes the place of the parameter `cost`.
         sample_weight : array-like of shape (n_rows,), optional
@@ -228,7 +233,7 @@ class RcRRegressor(RejectingRegressor):
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Give h(x) for every row (n_rows,), accepted or not; the mean over the members."""
+        """Give h(x) for every row (n_rows,), or (n_rows, n_outputs), accepted or not; the mean over the members."""
         rows = self._check_new_rows(X)
         features = self._translation.features(rows)
         return self._translation.prediction(outputs(self.regressor_, features).mean(axis=0))
@@ -284,7 +289,8 @@ class RcRRegressor(RejectingRegressor):
         if going_on:
             check_going_on(self, cost, streaming=self._stream is not None, crossfitted=self._sight is not None)
         else:
-            self._translation = Translation.learn(train, everything, cost, scale_target=self.scale_target)
+            self.loss_, scaled = losses.get(self.loss), self.scale_target
+            self._translation = Translation.learn(train, everything, cost, scale_target=scaled, loss=self.loss_)
         self.cost_ = cost
 
     def _new_stream(self, going_on: bool) -> Stream:
@@ -292,7 +298,8 @@ class RcRRegressor(RejectingRegressor):
         slow_start = 0 if going_on else self.slow_start
         if slow_start == "auto":
             raise ValueError("partial_fit has no validation rows to watch: slow_start must be an int, got 'auto'")
-        return Stream(self._maker().members(seeds, self.cost_), self._networks(going_on), slow_start)
+        members, loss = self._maker().members(seeds, self.cost_), self._translation.engine_loss
+        return Stream(members, self._networks(going_on), slow_start, loss)
 
     def _divide(
         self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState, *, ranged: bool
@@ -300,12 +307,7 @@ class RcRRegressor(RejectingRegressor):
         """Give the rows to train on and the rows to choose by."""
         if validation is None:
             return divide(rows, self.validation_fraction, random)
-        check_validation(validation, {2: "(X, y)"} if ranged else {2: "(X, y)", 3: "(X, y, cost)"})
-        if len(validation) == 2 and needs_rows(cost):
-            raise ValueError("cost has one value per row, so validation needs its own: pass (X, y, cost)")
-        with in_validation():
-            X, y = self._check_training_rows(validation[0], validation[1], reset=False, min_rows=1)
-            return rows, Rows.check(X, y, cost if len(validation) == 2 else validation[2], None)
+        return rows, self._validation_rows(validation, cost, with_cost=not ranged)
 
     def _maker(self) -> PairMaker:
         rates = learning_rates(self.learning_rate)
@@ -325,11 +327,13 @@ class RcRRegressor(RejectingRegressor):
             slow_start = 0 if going_on else self.slow_start
             plan = Plan(self.epochs, slow_start, self.batch_size, device=self.device, on_epoch=tell)
             if crossfit:
-                fitted = CrossFit(self._maker(), self.cv, plan, costs).train(train, held_out, members, seeds[0])
-                self._sight = fitted.sight
+                way = CrossFit(self._maker(), self.cv, plan, costs, self._folds)
+                fitted = way.train(train, held_out, members, seeds[0])
+                self._sight, self._folds = fitted.sight, fitted.folds if self._hands_on_folds else None
                 return fitted.trained, fitted.members
             tables = [self._translation.table(train, seeds[0])], [self._translation.table(held_out)]
-            return train_pairs(*tables, members, self._networks(going_on), plan), members
+            loss = self._translation.engine_loss
+            return train_pairs(*tables, members, self._networks(going_on), plan, loss), members
 
     def _keep(self, trained: Trained, members: list[Member]) -> None:
         """Choose a learning rate for each member and keep what a user may want to look at."""
@@ -354,6 +358,6 @@ class RcRRegressor(RejectingRegressor):
         self.regressor_, self.rejector_ = regressor.to(torch.float64), rejector.to(torch.float64)
 
     def _in_units(self, loss: torch.Tensor) -> Floats:
-        """Give losses in the user's squared units; for a range of costs, they stay in units of the cost."""
+        """Give losses in the user's units; for a range of costs, they stay in units of the cost."""
         values: Floats = loss.cpu().double().numpy()
         return values if self._costs is not None else self._translation.loss(values)

@@ -11,18 +11,18 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from recuse import losses
 from recuse.estimators.checked import CheckedRegressor
 from recuse.estimators.translation import Rows, Translation
 from recuse.estimators.trials import (
     best_trials,
     check_trial_parameters,
-    check_validation,
     divide,
     draw_seeds,
-    in_validation,
     learning_rates,
     report_diverged,
 )
+from recuse.losses import LossLike
 from recuse.networks import StackedMLP, outputs
 from recuse.progress import progress_bar
 from recuse.training.best import Trained
@@ -37,10 +37,10 @@ _COST = 1.0  # a regressor alone has no use for it
 
 
 class StackedMLPRegressor(CheckedRegressor):
-    """Small ReLU networks trained side by side on the squared error; the prediction is their mean.
+    """Small ReLU networks trained side by side on the squared error or another loss; the prediction is their mean.
 
     All learning rates and members train at once. Each keeps the epoch, and each member the learning rate, of the
-    lowest validation error.
+    lowest validation error. Several targets are predicted by the outputs of one network.
 
     Parameters
     ----------
@@ -60,11 +60,15 @@ class StackedMLPRegressor(CheckedRegressor):
     device : str, default="cpu"
     verbose : bool, default=False
         Show a progress bar.
+    loss : str or TargetLoss, default="squared"
+        What to minimise: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
+        targets, its mean over them; they are not weighted, so bring them to units in which errors count alike.
 
     Attributes
     ----------
+    loss_ : TargetLoss
     validation_loss_ : float
-        Mean squared error on the validation rows, in the user's units, mean over the members.
+        Mean loss on the validation rows, in the user's units, mean over the members.
     learning_rate_, best_epoch_ : list
         The learning rate and the epoch chosen for each member.
     diverged_ : list of tuple
@@ -81,7 +85,12 @@ class StackedMLPRegressor(CheckedRegressor):
     True
     >>> model.predict_members(X_test).shape == (3, len(y_test))
     True
+    >>> upper = StackedMLPRegressor(epochs=100, loss="pinball:0.9", random_state=0).fit(X, y)
+    >>> bool(np.mean(y_test < upper.predict(X_test)) > 0.75)
+    True
     """
+
+    _several_targets = True
 
     def __init__(
         self,
@@ -96,6 +105,7 @@ class StackedMLPRegressor(CheckedRegressor):
         scale_target: bool = True,
         device: str = "cpu",
         verbose: bool = False,
+        loss: LossLike = "squared",
     ) -> None:
         self.hidden = hidden
         self.epochs = epochs
@@ -107,6 +117,7 @@ class StackedMLPRegressor(CheckedRegressor):
         self.scale_target = scale_target
         self.device = device
         self.verbose = verbose
+        self.loss = loss
 
     def fit(
         self,
@@ -121,7 +132,7 @@ class StackedMLPRegressor(CheckedRegressor):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
             A DataFrame may have categories and missing values.
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
         validation : tuple (X, y), optional
             Rows that choose epoch and learning rate.
@@ -132,11 +143,12 @@ class StackedMLPRegressor(CheckedRegressor):
         """
         with self._all_or_nothing():
             check_trial_parameters(self)
+            self.loss_ = losses.get(self.loss)
             rows = self._training_rows(X, y, _COST, sample_weight)
             random = check_random_state(self.random_state)
             shuffle, *seeds = draw_seeds(random, self.n_members + 1)
             train, held_out = self._divide(rows, validation, random)
-            self._translation = Translation.learn(train, rows, _COST, scale_target=self.scale_target)
+            self._translation = Translation.learn(train, rows, _COST, scale_target=self.scale_target, loss=self.loss_)
             members = [Member(seed, rate) for seed in seeds for rate in learning_rates(self.learning_rate)]
             self._keep(self._train(train, held_out, members, shuffle), members)
         return self
@@ -150,7 +162,7 @@ class StackedMLPRegressor(CheckedRegressor):
 
         Returns
         -------
-        ndarray of shape (n_rows,)
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
         return np.asarray(self.predict_members(X).mean(axis=0))
 
@@ -163,7 +175,7 @@ class StackedMLPRegressor(CheckedRegressor):
 
         Returns
         -------
-        ndarray of shape (n_members, n_rows)
+        ndarray of shape (n_members, n_rows) or (n_members, n_rows, n_outputs)
         """
         rows = self._check_new_rows(X)
         features = self._translation.features(rows)
@@ -175,18 +187,16 @@ class StackedMLPRegressor(CheckedRegressor):
         """Give the rows to train on and the rows to choose by."""
         if validation is None:
             return divide(rows, self.validation_fraction, random)
-        check_validation(validation, {2: "(X, y)"})
-        with in_validation():
-            held_out = self._check_training_rows(*validation, reset=False, min_rows=1)
-            return rows, Rows.check(*held_out, _COST, None)
+        return rows, self._validation_rows(validation, _COST, with_cost=False)
 
     def _train(self, train: Rows, held_out: Rows, members: list[Member], shuffle: int) -> Trained:
-        inputs = self._translation.encoder.n_features
-        build = partial(StackedMLP, inputs=inputs, hidden=tuple(self.hidden), device=self.device)
-        tables = [self._translation.table(train, shuffle)], [self._translation.table(held_out)]
+        translation, hidden = self._translation, tuple(self.hidden)
+        inputs, n_outputs = translation.encoder.n_features, translation.n_outputs
+        build = partial(StackedMLP, inputs=inputs, hidden=hidden, outputs=n_outputs, device=self.device)
+        tables = [translation.table(train, shuffle)], [translation.table(held_out)]
         with progress_bar("training", self.epochs, show=self.verbose) as tell:
             plan = Plan(epochs=self.epochs, batch_size=self.batch_size, device=self.device, on_epoch=tell)
-            return train_regressors(*tables, members, Networks(build, build), plan)
+            return train_regressors(*tables, members, Networks(build, build), plan, translation.engine_loss)
 
     def _keep(self, trained: Trained, members: list[Member]) -> None:
         """Choose a learning rate for each member and keep what a user may want to look at."""

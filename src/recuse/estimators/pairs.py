@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, cast
 import numpy as np
 import torch
 
-from recuse import surrogates
+from recuse import losses, surrogates
 from recuse.costs import Cost, is_constant
 from recuse.estimators.folds import check_folds
 from recuse.estimators.parameters import is_count, require
@@ -31,6 +31,7 @@ StackMaker = Callable[[Sequence[int]], Stack]
 def check_pair_parameters(estimator: Any) -> None:
     """Check every parameter but the cost, which is checked with the rows."""
     surrogates.get(estimator.surrogate)
+    losses.get(estimator.loss)
     check_trial_parameters(estimator)
     slow_start, network, residuals = estimator.slow_start, estimator.network, estimator.residuals
     require(slow_start == "auto" or is_count(slow_start, least=0), "slow_start", "an int >= 0 or 'auto'", slow_start)
@@ -68,6 +69,12 @@ def check_going_on(estimator: Any, cost: Cost, *, streaming: bool, crossfitted: 
     name, before = type(estimator).__name__, estimator.cost_
     if crossfitted:
         raise ValueError(f"{name} was fitted with residuals='crossfit' and cannot go on from there: fit it afresh")
+    loss = losses.get(estimator.loss)
+    if loss != estimator.loss_:
+        raise ValueError(
+            f"{name} was first fitted for the {estimator.loss_.name} loss and cannot go on with {loss.name}: "
+            "fit it afresh"
+        )
     if estimator.serves_any_cost:
         return
     if not is_constant(cost):
@@ -109,14 +116,18 @@ class PairMaker:
     def new(self) -> Networks:
         """New networks; the rejectors also see the cost where it varies by row."""
         inputs = self.translation.encoder.n_features
-        return Networks(self.of_inputs(inputs), self.of_inputs(inputs + (self.translation.log_cost is not None)))
+        return Networks(self.regressors(), self.of_inputs(inputs + (self.translation.log_cost is not None)))
 
-    def of_inputs(self, inputs: int) -> StackMaker:
-        """From seeds to networks of so many inputs."""
+    def regressors(self) -> StackMaker:
+        """From seeds to networks that see the features and predict every target."""
+        return self.of_inputs(self.translation.encoder.n_features, self.translation.n_outputs)
+
+    def of_inputs(self, inputs: int, outputs: int = 1) -> StackMaker:
+        """From seeds to networks of so many inputs and outputs."""
         if callable(self.network):
-            return partial(LoopedModules, inputs=inputs, factory=self.network, device=self.device)
+            return partial(LoopedModules, inputs=inputs, factory=self.network, outputs=outputs, device=self.device)
         hidden = tuple(self.hidden) if self.network == "mlp" else ()
-        return partial(StackedMLP, inputs=inputs, hidden=hidden, device=self.device)
+        return partial(StackedMLP, inputs=inputs, hidden=hidden, outputs=outputs, device=self.device)
 
     def again(self, regressor: Stack, rejector: Stack) -> Networks:
         """Go on from these networks, each of them once for each learning rate."""

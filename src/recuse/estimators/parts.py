@@ -11,11 +11,14 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from recuse.estimators.checked import is_constant_target
 from recuse.estimators.parameters import require
 
-__all__ = ["Answers", "Sample", "answers", "check_part", "fit_part", "fit_parts", "seeded"]
+__all__ = ["Answers", "Sample", "answers", "check_part", "fit_part", "fit_parts", "for_targets", "seeded"]
 
 Floats = NDArray[np.float64]
 Sample = tuple[Any, Floats, Floats]  # rows, targets, weights
@@ -29,13 +32,13 @@ class Answers:
 
     Attributes
     ----------
-    prediction : ndarray of shape (row,)
+    prediction : ndarray of shape (row,), or (row, output) of several targets
         Mean over the models.
     spread : ndarray of shape (row,)
-        Standard deviation among the members of a model (root of the mean square over the models); zero where a model
-        has no members.
+        Standard deviation among the members of a model (root of the mean square over models and targets); zero where a
+        model has no members.
     ambiguity : ndarray of shape (row,)
-        Variance of the models' predictions round their mean.
+        Variance of the models' predictions round their mean, mean over the targets.
     """
 
     prediction: Floats
@@ -47,6 +50,20 @@ def check_part(part: Any, name: str) -> None:
     """Check that a part can be fitted and asked, and copied before that."""
     usable = all(callable(getattr(part, method, None)) for method in ("fit", "predict", "get_params"))
     require(usable and not isinstance(part, type), name, "an estimator with fit, predict and get_params", part)
+
+
+def for_targets(part: Any, count: int) -> Any:
+    """Give the part, or, if it can predict only one of several targets, one that fits a copy of it to each.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.svm import SVR
+    >>> for_targets(Ridge(), 2), for_targets(SVR(), 2), for_targets(SVR(), 1)
+    (Ridge(), MultiOutputRegressor(estimator=SVR()), SVR())
+    """
+    able = count == 1 or (hasattr(part, "__sklearn_tags__") and get_tags(part).target_tags.multi_output)
+    return part if able else MultiOutputRegressor(part)
 
 
 def seeded(part: Any, random: np.random.RandomState) -> Any:
@@ -74,14 +91,16 @@ def fit_part(part: Any, X: Any, y: Floats, weight: Floats) -> Any:
 
     A constant target, which some regressors refuse, is learned by a regressor that says just that.
     """
-    if np.ptp(y) == 0:
+    if is_constant_target(y):
         return DummyRegressor().fit(X, y)
     if np.ptp(weight) == 0:
         return part.fit(X, y)
-    if has_fit_parameter(part, "sample_weight"):
+    # MultiOutputRegressor takes weights whether its copies do or not
+    each = part.estimator if isinstance(part, MultiOutputRegressor) else part
+    if has_fit_parameter(each, "sample_weight"):
         return part.fit(X, y, sample_weight=weight)
-    copies = _copies(weight, part)
-    return part.fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    copies = _copies(weight, each)
+    return part.fit(np.repeat(X, copies, axis=0), np.repeat(y, copies, axis=0))
 
 
 def _copies(weight: Floats, part: Any) -> NDArray[np.intp]:
@@ -94,21 +113,32 @@ def _copies(weight: Floats, part: Any) -> NDArray[np.intp]:
     return weight.astype(np.intp)
 
 
-def answers(models: Sequence[Any], X: Any) -> Answers:
+def answers(models: Sequence[Any], X: Any, n_targets: int = 1) -> Answers:
     """Ask every model, and every member of those that have `predict_members`, about every row."""
-    said = [_members(model, X) for model in models]
-    means = np.array([members.mean(axis=0) for members in said])  # (model, row)
-    within = np.array([members.var(axis=0) for members in said])
-    return Answers(means.mean(axis=0), np.sqrt(within.mean(axis=0)), means.var(axis=0))
+    said = [_members(model, X, n_targets) for model in models]
+    means = np.array([members.mean(axis=0) for members in said])  # (model, row) or (model, row, output)
+    within = np.array([members.var(axis=0) for members in said]).mean(axis=0)
+    return Answers(means.mean(axis=0), np.sqrt(_over_targets(within)), _over_targets(means.var(axis=0)))
 
 
-def _members(model: Any, X: Any) -> Floats:
-    """Predictions (member, row)."""
+def _members(model: Any, X: Any, n_targets: int) -> Floats:
+    """Predictions (member, row), or (member, row, output) of several targets."""
+    shape = (len(X),) if n_targets == 1 else (len(X), n_targets)
     if hasattr(model, "predict_members"):
-        return np.asarray(model.predict_members(X), dtype=np.float64)
-    prediction = np.asarray(model.predict(X), dtype=np.float64)
-    if prediction.size != len(X):
+        prediction = np.asarray(model.predict_members(X), dtype=np.float64)
+        fits = prediction.shape[1:] == shape
+    else:
+        prediction = np.asarray(model.predict(X), dtype=np.float64)
+        fits = prediction.shape == shape or (n_targets == 1 and prediction.size == len(X))
+        prediction = prediction.reshape(1, *shape) if fits else prediction
+    if not fits:
+        count = "one value" if n_targets == 1 else f"{n_targets} values"
         raise ValueError(
-            f"{type(model).__name__} must predict one value for each of {len(X)} rows, got shape {prediction.shape}"
+            f"{type(model).__name__} must predict {count} for each of {len(X)} rows, got shape {prediction.shape}"
         )
-    return prediction.reshape(1, -1)
+    return prediction
+
+
+def _over_targets(values: Floats) -> Floats:
+    """Mean over the targets (row, output) -> (row,), where there are several."""
+    return values if values.ndim == 1 else np.asarray(values.mean(axis=1))

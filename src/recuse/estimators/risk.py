@@ -6,19 +6,21 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from recuse import losses
 from recuse.costs import Cost, resolve
 from recuse.encoding import TableEncoder
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.conditional_risk import learn_risk
+from recuse.estimators.default_parts import regressor_for, risk_model
 from recuse.estimators.folds import Split, check_folds, folds_of, held_out_split, marked, random_folds
 from recuse.estimators.parameters import is_count, is_rate, require
-from recuse.estimators.parts import Answers, Sample, answers, check_part, fit_parts
-from recuse.estimators.translation import Rows, moments, without
+from recuse.estimators.parts import Answers, Sample, answers, check_part, fit_parts, for_targets
+from recuse.estimators.translation import Rows, target_moments, without
+from recuse.losses import SQUARED, LossLike
 
 __all__ = ["RiskRejector"]
 
@@ -32,15 +34,17 @@ class RiskRejector(RejectingRegressor):
     """Accept a row where a model of the risk R(x) = E[(h(x) - y)^2 | x] stays below the cost.
 
     Three parts: a regressor h, a regressor fitted to its squared residuals, and the threshold, which is the cost. The
-    cost has no part in the training, so one fitted model decides at any cost.
+    cost has no part in the training, so one fitted model decides at any cost. Another loss may take the place of the
+    squared error, and there may be several targets.
 
     Parameters
     ----------
     regressor : estimator, optional
-        Any regressor with scikit-learn's interface. By default boosted trees.
+        Any regressor with scikit-learn's interface, which must itself aim at `loss`. By default boosted trees or, for
+        Huber's loss, `StackedMLPRegressor`. Several targets get a copy each where it can predict only one.
     risk : estimator, optional
-        Any regressor, for the squared residuals; predictions below zero count as zero. By default extremely
-        randomised trees with leaves large enough to average the noise of the residuals.
+        Any regressor, for the squared residuals or other losses of the rows; predictions below zero count as zero. By
+        default extremely randomised trees with leaves large enough to average the noise of the residuals.
     residuals : {"crossfit", "holdout", "train"}, default="crossfit"
         Which residuals the risk model learns from. "crossfit" fits a regressor for each fold and takes the residuals
         of the rows left out; h is the mean of these regressors. "holdout" fits h to a part of the rows and takes the
@@ -49,8 +53,8 @@ class RiskRejector(RejectingRegressor):
         The folds of "crossfit", with every row in one test part. A number divides the distinct rows at random;
         copies of a row stay together.
     cost : float, array-like, callable or str, default=1.0
-        What a rejection costs, in squared units of the target: a number, a callable of `X`, the name of a column of
-        `X` (which is then no feature), or, given to `fit`, one value per row.
+        What a rejection costs, in squared units of the target or those of `loss`: a number, a callable of `X`, the name
+        of a column of `X` (which is then no feature), or, given to `fit`, one value per row.
     prefit : bool, default=False
         Use `regressor` as it is; it is already fitted, to other rows than those given to `fit`, which serve for
         residuals only. `residuals` is then without effect. To clone the whole, put the regressor into
@@ -67,16 +71,20 @@ class RiskRejector(RejectingRegressor):
         Divides the rows, and seeds every part whose own `random_state` is None.
     n_jobs : int, optional
         Processes that fit the parts, as in joblib; the results do not depend on it.
+    loss : str or TargetLoss, default="squared"
+        Of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
+        targets, its mean over them.
 
     Attributes
     ----------
     regressors_ : list
         The fitted regressors, whose mean is h; more than one only by "crossfit".
     risk_ : estimator
-        The fitted model of the squared residuals.
+        The fitted model of the squared residuals or other losses.
     scale_ : float
         What its predictions are multiplied with.
     cost_ : the cost of `fit`
+    loss_ : TargetLoss
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
 
     Notes
@@ -86,7 +94,8 @@ class RiskRejector(RejectingRegressor):
 
     The mean of the K regressors of "crossfit" is better than they are on average, at each row by exactly the variance
     of their predictions round that mean (Krogh and Vedelsby, 1995). This is subtracted from the risk, up to half of it:
-    where they disagree still more, the model of the risk is not to be trusted that far.
+    where they disagree still more, the model of the risk is not to be trusted that far. For other convex losses
+    Jensen's inequality only says that the mean is no worse than they are on average, so there nothing is subtracted.
 
     That variance is no input of the risk model. On a training row all but one of the regressors have seen the target,
     and the more they follow it, the more they differ from the one that has not: it would give the residual away.
@@ -121,6 +130,7 @@ class RiskRejector(RejectingRegressor):
         rescale: bool = True,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        loss: LossLike = "squared",
     ) -> None:
         self.regressor = regressor
         self.risk = risk
@@ -133,6 +143,9 @@ class RiskRejector(RejectingRegressor):
         self.rescale = rescale
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.loss = loss
+
+    _several_targets = True
 
     def fit(
         self,
@@ -147,7 +160,7 @@ class RiskRejector(RejectingRegressor):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
             A DataFrame may have categories and missing values.
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         cost : float, array-like, callable or str, optional
             Takes the place of the parameter `cost`. Nothing learned depends on it.
         sample_weight : array-like of shape (n_rows,), optional
@@ -158,11 +171,11 @@ class RiskRejector(RejectingRegressor):
         """
         with self._all_or_nothing():
             self._check_parameters()
-            self.cost_ = self.cost if cost is None else cost
+            self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
             rows = self._rows_without_cost(X, y, sample_weight)
             random = check_random_state(self.random_state)
             self._encoder = TableEncoder().fit(rows.X, rows.weight)
-            self._target = moments(rows.y, rows.weight)
+            self._target = target_moments(rows.y, rows.weight)
             splits = self._splits(rows, random)
             self._fit_regressors(rows, splits, random)
             self._fit_risk(rows, splits, random)
@@ -177,12 +190,12 @@ class RiskRejector(RejectingRegressor):
 
         Returns
         -------
-        ndarray of shape (n_rows,)
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
         return self._ask_all(X)[1].prediction
 
     def expected_loss(self, X: Any) -> Floats:
-        """Give the estimated risk E[(h(x) - y)^2 | x] of every row, in squared units of the target.
+        """Give the estimated risk E[(h(x) - y)^2 | x] of every row, in squared units of the target, or that of `loss`.
 
         Parameters
         ----------
@@ -194,6 +207,8 @@ class RiskRejector(RejectingRegressor):
         """
         features, said = self._ask_all(X)
         risk = self._risk(self._risk_inputs(features, said))
+        if self.loss_ != SQUARED:
+            return risk
         # the mean of the regressors is better than one of them by the variance round it
         return np.maximum(risk - said.ambiguity, risk / 2)
 
@@ -224,6 +239,7 @@ class RiskRejector(RejectingRegressor):
         require(self.residuals in _RESIDUALS, "residuals", f"one of {_RESIDUALS}", self.residuals)
         require(is_rate(self.holdout) and self.holdout < 1, "holdout", "between 0 and 1", self.holdout)
         check_folds(self.cv)
+        losses.get(self.loss)
         if self.prefit:
             self._check_prefit()
 
@@ -267,13 +283,14 @@ class RiskRejector(RejectingRegressor):
         if self.prefit:
             self.regressors_ = [self.regressor]
             return
-        part = HistGradientBoostingRegressor() if self.regressor is None else self.regressor
+        part = regressor_for(self.loss_) if self.regressor is None else self.regressor
+        part = for_targets(part, self._n_targets)
         features = self._encoder.transform(rows.X)
         samples = [(features[train], rows.y[train], rows.weight[train]) for train, _ in splits]
         self.regressors_ = fit_parts(part, samples, random, self.n_jobs)
 
     def _fit_risk(self, rows: Rows, splits: list[Split], random: np.random.RandomState) -> None:
-        part = ExtraTreesRegressor(min_samples_leaf=5) if self.risk is None else self.risk
+        part = risk_model() if self.risk is None else self.risk
         residuals = self._residuals(rows, splits)
         self._risk = learn_risk(part, residuals, self._risk_folds(splits, random), random, self.n_jobs)
         self.risk_, self.scale_ = self._risk.model, self._risk.scale
@@ -294,14 +311,14 @@ class RiskRejector(RejectingRegressor):
             left_out = rows.take(test)
             features, said = self._ask([model], left_out.X)
             inputs.append(self._risk_inputs(features, said))
-            error.append(np.square(said.prediction - left_out.y))
+            error.append(self.loss_.of_rows(said.prediction - left_out.y))
             weight.append(left_out.weight)
         return np.concatenate(inputs), np.concatenate(error), np.concatenate(weight)
 
     def _ask(self, models: list[Any], X: Any) -> tuple[Floats, Answers]:
         """Give the features of the rows, and what the models say about them."""
         features = self._encoder.transform(X)
-        return features, answers(models, X if self._asks_rows else features)
+        return features, answers(models, X if self._asks_rows else features, self._n_targets)
 
     def _ask_all(self, X: Any) -> tuple[Floats, Answers]:
         rows = self._check_new_rows(X)

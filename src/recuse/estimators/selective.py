@@ -15,14 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from recuse import metrics
-from recuse.costs import Cost, needs_rows
+from recuse import losses, metrics
+from recuse.costs import Cost
 from recuse.decision import Decision
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.operating_points import OperatingPoints
 from recuse.estimators.parameters import is_count, is_rate, require
 from recuse.estimators.translation import Rows, Translation
-from recuse.estimators.trials import check_trial_parameters, check_validation, divide, draw_seeds, in_validation
+from recuse.estimators.trials import check_trial_parameters, divide, draw_seeds
+from recuse.losses import LossLike
 from recuse.networks import outputs
 from recuse.networks.selective import StackedSelectiveNet
 from recuse.progress import progress_bar
@@ -40,8 +41,9 @@ class SelectiveNetRegressor(RejectingRegressor):
 
     A body with three heads gives the prediction h, the selection g in (0, 1) and an auxiliary prediction h', trained on
     ``alpha [mean(e g) / mean(g) + lam max(0, coverage - mean(g))^2] + (1 - alpha) mean(e')``, with e and e' the
-    squared errors of h and h'. The method is that of Geifman and El-Yaniv, "SelectiveNet: A Deep Neural Network with
-    an Integrated Reject Option", ICML 2019, with their settings; the weights of the last epoch are kept.
+    squared errors of h and h', or other losses. The method is that of Geifman and El-Yaniv, "SelectiveNet: A Deep
+    Neural Network with an Integrated Reject Option", ICML 2019, with their settings; the weights of the last epoch are
+    kept. It predicts one target.
 
     Parameters
     ----------
@@ -54,8 +56,8 @@ class SelectiveNetRegressor(RejectingRegressor):
         is served by that network and threshold whose RcR loss on the validation rows is the lowest. One fitted
         estimator then serves every cost in `decide`, each row by its own where they vary.
     cost : float, array-like, callable or str, default=1.0
-        What a rejection costs, in squared units of the target: a number, a callable of `X`, the name of a
-        column of `X` (which is then no feature), or, given to `fit`, one value per row.
+        What a rejection costs, in squared units of the target or those of `loss`: a number, a callable of `X`, the name
+        of a column of `X` (which is then no feature), or, given to `fit`, one value per row.
     hidden : tuple of int, default=(64,)
         Widths of the hidden layers of the body.
     selection_hidden : int, default=16
@@ -68,7 +70,7 @@ class SelectiveNetRegressor(RejectingRegressor):
     alpha : float, default=0.5
         Weight of the selective loss; the rest is that of the auxiliary one, which shows the body all rows.
     lam : float, default=32.0
-        Weight of a missed coverage, in squared units of the standardised target.
+        Weight of a missed coverage, in units of the loss for the standardised target.
     n_members : int, default=1
         Members of the ensemble, for each coverage. They differ in their initial weights; predictions and selections
         are averaged.
@@ -80,10 +82,13 @@ class SelectiveNetRegressor(RejectingRegressor):
     scale_target : bool, default=True
         Standardise the target inside; the results stay in the user's units.
     device : str, default="cpu"
+    loss : str or TargetLoss, default="squared"
+        Of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`.
 
     Attributes
     ----------
     cost_ : the cost fitted for
+    loss_ : TargetLoss
     coverage_ : float
         The coverage of the network in use: the one asked for, or the one chosen for `cost_` (for its mean over the
         validation rows, where it varies).
@@ -129,6 +134,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         *,
         scale_target: bool = True,
         device: str = "cpu",
+        loss: LossLike = "squared",
     ) -> None:
         self.coverage = coverage
         self.cost = cost
@@ -146,6 +152,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         self.verbose = verbose
         self.scale_target = scale_target
         self.device = device
+        self.loss = loss
 
     def fit(
         self,
@@ -175,12 +182,14 @@ class SelectiveNetRegressor(RejectingRegressor):
         """
         with self._all_or_nothing():
             self._check_parameters()
-            chosen_cost = self.cost if cost is None else cost
+            chosen_cost, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
             rows = self._training_rows(X, y, chosen_cost, sample_weight)
             random = check_random_state(self.random_state)
             shuffle, *seeds = draw_seeds(random, self.n_members + 1)
             train, held_out = self._divide(rows, validation, chosen_cost, random)
-            self._translation = Translation.learn(train, rows, chosen_cost, scale_target=self.scale_target)
+            self._translation = Translation.learn(
+                train, rows, chosen_cost, scale_target=self.scale_target, loss=self.loss_
+            )
             self._keep(self._train(train, seeds, shuffle))
             self.cost_ = chosen_cost
             self._calibrate(held_out)
@@ -236,7 +245,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         rows_cost = self._cost_of_rows(rows, cost)
         prediction, score = self._answer(rows, rows_cost)
         index = X.index if isinstance(X, pd.DataFrame) else None
-        return Decision(prediction, score > 0, score, rows_cost, index=index)
+        return Decision(prediction, score > 0, score, rows_cost, index=index, loss=self.loss_)
 
     @property
     def serves_any_cost(self) -> bool:
@@ -270,14 +279,6 @@ class SelectiveNetRegressor(RejectingRegressor):
             )
         return train, held_out
 
-    def _validation_rows(self, validation: tuple[Any, ...], cost: Cost) -> Rows:
-        check_validation(validation, {2: "(X, y)", 3: "(X, y, cost)"})
-        if len(validation) == 2 and needs_rows(cost):
-            raise ValueError("cost has one value per row, so validation needs its own: pass (X, y, cost)")
-        with in_validation():
-            X, y = self._check_training_rows(validation[0], validation[1], reset=False, min_rows=1)
-            return Rows.check(X, y, cost if len(validation) == 2 else validation[2], None)
-
     def _train(self, train: Rows, seeds: Sequence[int], shuffle: int) -> SelectivelyTrained:
         build = partial(
             StackedSelectiveNet,
@@ -295,6 +296,7 @@ class SelectiveNetRegressor(RejectingRegressor):
                 weight_decay=self.weight_decay,
                 alpha=self.alpha,
                 lam=self.lam,
+                loss=self._translation.engine_loss,
                 device=self.device,
                 on_epoch=tell,
             )
@@ -342,12 +344,12 @@ class SelectiveNetRegressor(RejectingRegressor):
         self.validation_coverage_ = 1 - float(self._points.rejected[point])
         prediction, score = self._answer(held_out.X, held_out.cost)
         self.validation_loss_ = metrics.rcr_loss(
-            held_out.y, prediction, score > 0, held_out.cost, sample_weight=held_out.weight
+            held_out.y, prediction, score > 0, held_out.cost, sample_weight=held_out.weight, loss=self.loss_
         )
 
     def _curve(self, place: int, features: Floats, rows: Rows) -> OperatingPoints:
         prediction, selection = self._heads(place, features)
-        error = (self._translation.prediction(prediction) - rows.y) ** 2
+        error = self._translation.errors(prediction, rows)
         return OperatingPoints.curve(place, selection, error, rows.weight)
 
     def _heads(self, place: int, features: Floats) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from recuse.losses import SQUARED, TargetLoss
 from recuse.networks import Stack
 from recuse.training.feed import Feed, Table
 from recuse.training.stacked import Networks
@@ -28,14 +29,19 @@ class Stream:
     networks : Networks
     slow_start : int
         How many tables train the regressors alone.
+    loss : TargetLoss
+        In the units of the tables.
     """
 
-    def __init__(self, members: Sequence[Member], networks: Networks, slow_start: int) -> None:
+    def __init__(
+        self, members: Sequence[Member], networks: Networks, slow_start: int, loss: TargetLoss = SQUARED
+    ) -> None:
         self.calls, self.slow_start, self.loss = 0, slow_start, torch.zeros(len(members))
         self._pairs = StackedTrainer(
             members,
             networks.regressors([m.seed for m in members]),
             networks.rejectors([m.rejector_seed for m in members]),
+            loss,
         )
 
     def learn(self, table: Table, batch_size: int) -> None:

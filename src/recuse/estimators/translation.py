@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from recuse.costs import Cost, is_constant, resolve, row_values
 from recuse.encoding import TableEncoder
+from recuse.losses import SQUARED, TargetLoss
 from recuse.training.feed import Table
 
-__all__ = ["Rows", "Translation", "moments", "without"]
+__all__ = ["Rows", "Translation", "moments", "target_moments", "without"]
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +24,8 @@ Floats = NDArray[np.float64]
 class Rows:
     """Checked rows with their targets, costs and weights, in the user's units.
 
-    Where the caller divides the rows into parts, `part` (row, division) says how; only rows of one part are merged.
+    The targets are (row,), or (row, output) where there are several. Where the caller divides the rows into parts,
+    `part` (row, division) says how; only rows of one part are merged.
     """
 
     X: pd.DataFrame | Floats
@@ -76,25 +78,41 @@ class Rows:
 class Translation:
     """How features, targets and costs enter the engine, learned from the training rows.
 
-    The target is standardised, so that one set of learning rates suits all units; the cost, in squared
-    units, shrinks by the square of the same factor, which leaves every decision as it was. A cost that varies
-    by row becomes one more input of the rejector, as its standardised logarithm.
+    The target is standardised, so that one set of learning rates suits all units; the cost shrinks by what the loss
+    does (for the squared error, by the square of the same factor), which leaves every decision as it was. Several
+    targets are divided by the same factor, so that the mean over them stays what it is. A cost that varies by row
+    becomes one more input of the rejector, as its standardised logarithm.
     """
 
     encoder: TableEncoder
     cost_column: str | None
-    target_mean: float
+    target_mean: float | Floats  # of several targets (output,)
     target_scale: float
     log_cost: tuple[float, float, float] | None  # floor, mean, scale
+    target_loss: TargetLoss = SQUARED
 
     @classmethod
-    def learn(cls, train: Rows, everything: Rows, cost: Cost, *, scale_target: bool) -> Self:
+    def learn(
+        cls, train: Rows, everything: Rows, cost: Cost, *, scale_target: bool, loss: TargetLoss = SQUARED
+    ) -> Self:
         """Learn the features from `everything` and the scales from the part trained on."""
         column = cost if isinstance(cost, str) else None
         encoder = TableEncoder().fit(without(everything.X, column), everything.weight)
-        mean, scale = moments(train.y, train.weight) if scale_target else (0.0, 1.0)
+        mean, scale = target_moments(train.y, train.weight)
+        if not scale_target:
+            mean, scale = 0.0 * mean, 1.0
         log_cost = None if is_constant(cost) else _learn_log(train)
-        return cls(encoder, column, mean, scale if scale > 0 else 1.0, log_cost)
+        return cls(encoder, column, mean, scale if scale > 0 else 1.0, log_cost, loss)
+
+    @property
+    def n_outputs(self) -> int:
+        """How many targets there are."""
+        return 1 if isinstance(self.target_mean, float) else len(self.target_mean)
+
+    @property
+    def engine_loss(self) -> TargetLoss:
+        """The loss in the units of the engine."""
+        return self.target_loss.scaled(self.target_scale)
 
     def table(self, rows: Rows, seed: int = 0) -> Table:
         """Give the engine's table for these rows."""
@@ -122,15 +140,20 @@ class Translation:
 
     def cost(self, cost: Floats) -> Floats:
         """Give costs in the units of the engine."""
-        return cost / self.target_scale**2
+        return cost / self.target_loss.unit(self.target_scale)
 
     def loss(self, loss: Floats) -> Floats:
-        """Give losses of the engine in the user's squared units."""
-        return loss * self.target_scale**2
+        """Give losses of the engine in the user's units."""
+        return loss * self.target_loss.unit(self.target_scale)
 
     def prediction(self, output: Floats) -> Floats:
-        """Give outputs of the regressor in the user's units."""
-        return output * self.target_scale + self.target_mean
+        """Give outputs (..., row) of the regressor in the user's units; of several, (..., row, output)."""
+        by_row = output if self.n_outputs == 1 else np.swapaxes(output, -1, -2)
+        return by_row * self.target_scale + self.target_mean
+
+    def errors(self, output: Floats, rows: Rows) -> Floats:
+        """Give the losses (row,) of outputs (row,) or (output, row), in the user's units."""
+        return self.target_loss.of_rows(self.prediction(output) - rows.y)
 
 
 def _sortable(X: pd.DataFrame | Floats) -> Floats:
@@ -168,6 +191,14 @@ def moments(values: Floats, weight: Floats) -> tuple[float, float]:
     """Give the weighted mean and standard deviation."""
     mean = np.average(values, weights=weight)
     return float(mean), float(np.average((values - mean) ** 2, weights=weight) ** 0.5)
+
+
+def target_moments(y: Floats, weight: Floats) -> tuple[float | Floats, float]:
+    """Give the weighted mean of each target and one standard deviation: for several, the root of the mean variance."""
+    if y.ndim == 1:
+        return moments(y, weight)
+    mean, scale = zip(*(moments(column, weight) for column in y.T), strict=True)
+    return np.array(mean), float(np.mean(np.square(scale)) ** 0.5)
 
 
 def _tensor(values: Floats) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 __all__ = ["LoopedModules", "NetworkFactory"]
 
-NetworkFactory = Callable[[int], nn.Module]
+NetworkFactory = Callable[..., nn.Module]  # of the number of inputs and, where there are several, of outputs
 
 
 class LoopedModules:
@@ -23,8 +24,11 @@ class LoopedModules:
         One member each; the factory runs under its seed, so the start depends on the seed alone.
     inputs : int
         Features of a row.
-    factory : callable of int to nn.Module
-        Builds a module that turns (row, feature) into (row, 1) or (row,).
+    factory : callable
+        Builds, from the number of inputs, a module that turns (row, feature) into (row, 1) or (row,); where there are
+        several outputs, from the number of inputs and that of outputs, one that turns it into (row, output).
+    outputs : int, default=1
+        How many numbers a module gives for a row.
     device, dtype
         Where and how the weights are stored.
     """
@@ -35,11 +39,12 @@ class LoopedModules:
         inputs: int,
         factory: NetworkFactory,
         *,
+        outputs: int = 1,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.inputs, self.seeds, self._steps = inputs, list(seeds), 0
-        self._adopt([_build(factory, inputs, seed) for seed in seeds], torch.device(device), dtype)
+        self.inputs, self.outputs, self.seeds, self._steps = inputs, outputs, list(seeds), 0
+        self._adopt([_build(factory, inputs, outputs, seed) for seed in seeds], torch.device(device), dtype)
 
     def __len__(self) -> int:
         return len(self.modules)
@@ -68,7 +73,7 @@ class LoopedModules:
         return torch.cat(wanted).repeat(len(self)).to(self.parameters)
 
     def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
-        """Outputs (member, row) for inputs (table, feature, row)."""
+        """Outputs (member, row), or (member, output, row) of several, for inputs (table, feature, row)."""
         per_table = len(self) // len(x)
         self._steps += training
         outputs = []
@@ -84,14 +89,15 @@ class LoopedModules:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed + 1_000_003 * self._steps)
             output: Tensor = module(table)
-        if output.numel() != len(table):
-            raise ValueError(
-                f"a network must give one output per row, got shape {tuple(output.shape)} for {len(table)} rows"
-            )
-        return output.reshape(-1)
+        if self.outputs == 1 and output.numel() == len(table):
+            return output.reshape(-1)
+        if self.outputs > 1 and output.shape == (len(table), self.outputs):
+            return output.T
+        count = "one output" if self.outputs == 1 else f"{self.outputs} outputs"
+        raise ValueError(f"a network must give {count} per row, got shape {tuple(output.shape)} for {len(table)} rows")
 
     def backward(self, grad: Tensor) -> None:
-        """Fill `gradient`, given the derivative of the loss by the last outputs (member, row)."""
+        """Fill `gradient`, given the derivative of the loss by the last outputs, of their shape."""
         self.gradient.zero_()
         torch.autograd.backward(self._outputs, list(grad))
 
@@ -106,14 +112,16 @@ class LoopedModules:
     def _copy(self, members: Sequence[int], dtype: torch.dtype, device: torch.device) -> LoopedModules:
         out = object.__new__(type(self))
         # the stream of dropout starts again: how far this one has run depends on the other members
-        out.inputs, out.seeds, out._steps = self.inputs, [self.seeds[m] for m in members], 0
+        out.inputs, out.outputs, out.seeds = self.inputs, self.outputs, [self.seeds[m] for m in members]
+        out._steps = 0
         out._adopt([copy.deepcopy(self.modules[m]) for m in members], device, dtype)
         return out
 
     def __getstate__(self) -> dict[str, Any]:
         # copies: a module of this stack would drag the whole buffer along with each of its parameters
         modules = copy.deepcopy(self.modules)
-        return {"inputs": self.inputs, "seeds": self.seeds, "_steps": self._steps, "modules": modules}
+        names = ("inputs", "outputs", "seeds", "_steps")
+        return {name: getattr(self, name) for name in names} | {"modules": modules}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -121,10 +129,12 @@ class LoopedModules:
         self._adopt(self.modules, first.device, first.dtype)
 
 
-def _build(factory: NetworkFactory, inputs: int, seed: int) -> nn.Module:
+def _build(factory: NetworkFactory, inputs: int, outputs: int, seed: int) -> nn.Module:
+    sizes = (inputs,) if outputs == 1 else (inputs, outputs)
+    _check_takes(factory, sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = factory(inputs)
+        module = factory(*sizes)
     if not isinstance(module, nn.Module):
         raise TypeError(f"a network factory must return a torch.nn.Module, got {type(module).__name__}")
     if not any(p.requires_grad for p in module.parameters()):
@@ -136,3 +146,15 @@ def _build(factory: NetworkFactory, inputs: int, seed: int) -> nn.Module:
                 f"parameters alone; got {type(part).__name__}, use LayerNorm instead"
             )
     return module
+
+
+def _check_takes(factory: NetworkFactory, sizes: tuple[int, ...]) -> None:
+    if len(sizes) == 1:
+        return
+    try:
+        inspect.signature(factory).bind(*sizes)
+    except TypeError as error:
+        raise ValueError(
+            f"for {sizes[1]} targets a network factory must take the number of inputs and the number of outputs, "
+            f"which is 1 for the rejector; got {factory!r}"
+        ) from error

@@ -23,7 +23,7 @@ _WIDTH, _FLAT = 4, 64
 
 
 class StackedMLP:
-    """Fully connected ReLU networks with one output; no hidden layer makes them linear.
+    """Fully connected ReLU networks; no hidden layer makes them linear.
 
     Parameters
     ----------
@@ -34,6 +34,8 @@ class StackedMLP:
         Features of a row, without the bias.
     hidden : tuple of int
         Widths of the hidden layers.
+    outputs : int, default=1
+        How many numbers a network gives for a row.
     device, dtype
         Where and how the weights are stored.
 
@@ -49,10 +51,11 @@ class StackedMLP:
         inputs: int,
         hidden: Sequence[int] = (20, 30, 10),
         *,
+        outputs: int = 1,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.inputs, self.hidden = inputs, tuple(hidden)
+        self.inputs, self.hidden, self.outputs = inputs, tuple(hidden), outputs
         self._allocate(len(seeds), torch.device(device), dtype)
         for member, seed in enumerate(seeds):
             self._initialise(member, seed)
@@ -62,7 +65,8 @@ class StackedMLP:
 
     def _allocate(self, members: int, device: torch.device, dtype: torch.dtype) -> None:
         self.members = members
-        widths = [round_up(self.inputs + 1, INPUT_MULTIPLE), *(round_up(w + 1, _WIDTH) for w in self.hidden), 1]
+        hidden = (round_up(width + 1, _WIDTH) for width in self.hidden)
+        widths = [round_up(self.inputs + 1, INPUT_MULTIPLE), *hidden, self.outputs]
         self._shapes = [(members, out, into) for into, out in pairwise(widths)]
         size = round_up(sum(m * out * into for m, out, into in self._shapes), _FLAT)
         self.parameters = torch.zeros(size, device=device, dtype=dtype)
@@ -79,7 +83,7 @@ class StackedMLP:
 
     def _initialise(self, member: int, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
-        real = (self.inputs, *self.hidden, 1)
+        real = (self.inputs, *self.hidden, self.outputs)
         for layer, (into, out) in enumerate(pairwise(real)):
             bound = into**-0.5
             weight = torch.empty(out, into + 1).uniform_(-bound, bound, generator=generator)
@@ -91,13 +95,13 @@ class StackedMLP:
     def trainable(self) -> Tensor:
         """One for every weight of the network, zero for padding and the unit of ones; flat."""
         mask = torch.zeros_like(self.parameters)
-        real = (self.inputs, *self.hidden, 1)
+        real = (self.inputs, *self.hidden, self.outputs)
         for layer, (into, out) in zip(self.views(mask), pairwise(real), strict=True):
             layer[:, :out, : into + 1] = 1
         return mask
 
     def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
-        """Outputs (member, row) for inputs (table, feature, row).
+        """Outputs (member, row), or (member, output, row) of several, for inputs (table, feature, row).
 
         The members are divided evenly among the tables, in order. The result is a buffer that the next
         call with as many rows overwrites.
@@ -111,17 +115,17 @@ class StackedMLP:
             torch.relu_(outputs[layer - 1])
             torch.bmm(self._weights[layer], outputs[layer - 1], out=outputs[layer])
         self._input = x
-        return outputs[-1][:, 0]  # (member, row)
+        return outputs[-1][:, 0] if self.outputs == 1 else outputs[-1]
 
     def backward(self, grad: Tensor) -> None:
-        """Fill `gradient`, given the derivative of the loss by the last outputs (member, row)."""
+        """Fill `gradient`, given the derivative of the loss by the last outputs, of their shape."""
         x = self._input
         tables, features, rows = x.shape
         outputs = self._outputs_for(rows)
         if rows not in self._deltas:
             self._deltas[rows] = [torch.empty_like(o) for o in outputs[:-1]]
         deltas = self._deltas[rows]
-        delta = grad.unsqueeze(1)  # (member, 1, row)
+        delta = grad.unsqueeze(1) if self.outputs == 1 else grad  # (member, output, row)
         for layer in range(len(self._weights) - 1, 0, -1):
             below = outputs[layer - 1]
             torch.bmm(delta, below.transpose(1, 2), out=self._gradients[layer])
@@ -162,10 +166,11 @@ class StackedMLP:
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"inputs": self.inputs, "hidden": self.hidden, "weights": [s.clone() for s in self._weights]}
+        weights = [segment.clone() for segment in self._weights]
+        return {"inputs": self.inputs, "hidden": self.hidden, "outputs": self.outputs, "weights": weights}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.inputs, self.hidden = state["inputs"], state["hidden"]
+        self.inputs, self.hidden, self.outputs = state["inputs"], state["hidden"], state["outputs"]
         weights = state["weights"]
         self._allocate(len(weights[0]), weights[0].device, weights[0].dtype)
         for segment, weight in zip(self._weights, weights, strict=True):

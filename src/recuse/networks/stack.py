@@ -1,7 +1,7 @@
 """Stack: what the trainer needs of many networks at once, and the layout of their inputs.
 
-Inputs are (table, feature, row) and outputs (member, row). The row axis comes last, so that each layer is one batched
-matrix product over long contiguous rows.
+Inputs are (table, feature, row) and outputs (member, row), or (member, output, row) of networks with several. The row
+axis comes last, so that each layer is one batched matrix product over long contiguous rows.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def with_bias(x: Tensor, rows: int) -> Tensor:
 
 
 def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Run a stack over a table (row, feature), a block at a time: (member, row)."""
+    """Run a stack over a table (row, feature), a block at a time: (member, row), or (member, output, row)."""
     table = torch.as_tensor(features).to(stack.parameters)
     blocks = []
     for block in torch.split(table, _BLOCK):
         x = with_bias(block, pad_rows(len(block)))[None]
-        blocks.append(stack.forward(x)[:, : len(block)].to("cpu", torch.float64, copy=True))
-    return torch.cat(blocks, dim=1).numpy()
+        blocks.append(stack.forward(x)[..., : len(block)].to("cpu", torch.float64, copy=True))
+    return torch.cat(blocks, dim=-1).numpy()
 
 
 class Stack(Protocol):
@@ -90,10 +90,10 @@ class Stack(Protocol):
         """See a buffer laid out like `parameters` as tensors (member, ...), one for each layer."""
 
     def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
-        """Outputs (member, row) for inputs (table, feature, row)."""
+        """Outputs (member, row), or (member, output, row) of several, for inputs (table, feature, row)."""
 
     def backward(self, grad: Tensor) -> None:
-        """Fill `gradient`, given the derivative of the loss by the last outputs (member, row)."""
+        """Fill `gradient`, given the derivative of the loss by the last outputs, of their shape."""
 
     def trainable(self) -> Tensor:
         """One for every parameter that training may change, zero for the padding; flat."""

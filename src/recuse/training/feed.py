@@ -23,7 +23,7 @@ class Table:
     Attributes
     ----------
     x : Tensor of shape (row, feature)
-    y : Tensor of shape (row,)
+    y : Tensor of shape (row,), or (row, output) of several
     weight : Tensor of shape (row,), optional
         Relative weight of the rows.
     cost : Tensor of shape (row,), optional
@@ -48,7 +48,7 @@ class Batch:
 
     x: Tensor  # (table, feature, row)
     rejector_x: Tensor  # (table, feature, row)
-    y: Tensor  # (table, 1, row)
+    y: Tensor  # (table, output, row)
     share: Tensor  # (table, 1, row): the weight of a row in the mean over the batch
     cost: Tensor | None  # (table, 1, row)
     real: int  # rows that are not padding
@@ -117,14 +117,14 @@ class Feed:
 
 def _relative(table: Table) -> Tensor:
     if table.weight is None:
-        return torch.ones_like(table.y)
+        return table.y.new_ones(len(table.y))
     return table.weight / table.weight.mean()
 
 
 def _stacked(columns: list[Tensor], device: torch.device) -> Tensor:
-    """Columns (row,) -> (table, 1, row + 1), with the filling row at the end."""
-    stacked = torch.stack(columns)[:, None]
-    return torch.cat([stacked, stacked.new_zeros(len(columns), 1, 1)], dim=2).to(device)
+    """Columns (row,) or (row, output) -> (table, output, row + 1), with the filling row at the end."""
+    stacked = torch.stack([column.view(len(column), -1).T for column in columns])
+    return torch.cat([stacked, torch.zeros_like(stacked[..., :1])], dim=2).to(device)
 
 
 def _gather(tensor: Tensor, index: Tensor) -> Tensor:

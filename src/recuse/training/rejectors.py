@@ -1,8 +1,8 @@
 """Rejectors that learn from errors already made: tables of errors and members in, trained rejectors out.
 
 Where `train_pairs` lets regressor and rejector grow together, here the regressor is done: the target of a table is the
-squared error of each row, best measured on rows the regressor was not fitted to. What remains of the surrogate is
-psi = e l(r,-1) + c l(r,+1), a function of r alone.
+error e of each row, squared or by another loss, best measured on rows the regressor was not fitted to. What remains of
+the surrogate is psi = e l(r,-1) + c l(r,+1), a function of r alone.
 
 With a range of costs the rejector has the logarithm of the cost as its last input, and each row meets a fresh cost in
 each epoch. The loss is then divided by the cost, so that dear and cheap rejections count alike.
@@ -56,13 +56,13 @@ def train_rejectors(
     plan: Plan,
     costs: CostRange | None = None,
 ) -> Trained:
-    """Train rejectors on squared errors, each with its best epoch by validation RcR loss.
+    """Train rejectors on errors, each with its best epoch by validation RcR loss.
 
     Parameters
     ----------
     table, validation : Table
-        Their `y` are squared errors. With a range of costs, `x` has one more feature at the end, of any value: the
-        place for the cost.
+        Their `y` are errors, squared or by another loss. With a range of costs, `x` has one more feature at the end, of
+        any value: the place for the cost.
     members : sequence of Member
         With a range of costs, their own cost plays no part.
     build : callable

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from recuse.losses import SQUARED, TargetLoss
 from recuse.networks.selective import StackedSelectiveNet
 from recuse.training.adam import StackedAdam
 from recuse.training.feed import Batch, Feed, Table
@@ -48,7 +49,7 @@ class SelectivePlan:
         Rows of a batch, at most; they are made as even as can be, since batch norm suffers from a small last one.
     weight_decay : float
         Adds ``weight_decay * parameter`` to the gradient, as ``torch.optim.Adam`` does.
-    alpha, lam : float
+    alpha, lam, loss
         See `selective_loss`.
     device : str
     on_epoch : callable, optional
@@ -60,6 +61,7 @@ class SelectivePlan:
     weight_decay: float = 1e-4
     alpha: float = 0.5
     lam: float = 32.0
+    loss: TargetLoss = SQUARED
     device: str = "cpu"
     on_epoch: Callable[[int], None] | None = None
 
@@ -105,10 +107,11 @@ def selective_loss(
     *,
     alpha: float = 0.5,
     lam: float = 32.0,
+    loss: TargetLoss = SQUARED,
 ) -> Tensor:
     """Loss of SelectiveNet, eq. 5-7 of Geifman and El-Yaniv (2019), for every member.
 
-    With e the squared error of the prediction and e' that of the auxiliary prediction, this is
+    With e the loss of the prediction (originally its squared error) and e' that of the auxiliary prediction, this is
 
         alpha [ mean(e g) / mean(g) + lam max(0, coverage - mean(g))^2 ] + (1 - alpha) mean(e')
 
@@ -120,6 +123,7 @@ def selective_loss(
         Targets, and the relative weights of the rows in every mean.
     coverage : Tensor of shape (...)
     alpha, lam : float
+    loss : TargetLoss
 
     Returns
     -------
@@ -135,11 +139,11 @@ def selective_loss(
     share = weight / weight.sum(dim=-1, keepdim=True)
     covered = (share * selection).sum(dim=-1)
     # without the division a smaller g would pay, and the penalty alone would have to hold it up
-    risk = (share * selection * (prediction - target) ** 2).sum(dim=-1) / covered
+    risk = (share * selection * loss(prediction - target)).sum(dim=-1) / covered
     penalty = (coverage - covered).clamp(min=0) ** 2
-    support = (share * (auxiliary - target) ** 2).sum(dim=-1)
-    loss: Tensor = alpha * (risk + lam * penalty) + (1 - alpha) * support
-    return loss
+    support = (share * loss(auxiliary - target)).sum(dim=-1)
+    whole: Tensor = alpha * (risk + lam * penalty) + (1 - alpha) * support
+    return whole
 
 
 class SelectiveTrainer:
@@ -171,9 +175,10 @@ class SelectiveTrainer:
         return loss.detach().flatten()
 
     def _loss(self, outputs: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-        tables, alpha, lam = len(target), self.plan.alpha, self.plan.lam
+        tables, plan = len(target), self.plan
         heads = outputs.view(3, tables, -1, outputs.shape[1])  # (head, table, member of it, row)
-        return selective_loss(heads, target, weight, self._coverage.view(tables, -1), alpha=alpha, lam=lam)
+        coverage = self._coverage.view(tables, -1)
+        return selective_loss(heads, target, weight, coverage, alpha=plan.alpha, lam=plan.lam, loss=plan.loss)
 
 
 def train_selective(

@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from recuse.losses import SQUARED, TargetLoss
 from recuse.networks import Stack
 from recuse.training.best import BestEpochs, Trained
 from recuse.training.feed import Feed, Table
@@ -71,6 +72,7 @@ def train_pairs(
     members: Sequence[Member],
     networks: Networks,
     plan: Plan,
+    loss: TargetLoss = SQUARED,
 ) -> Trained:
     """Train pairs (h, r): Slow-Start, then both on the surrogate, then each member's best epoch.
 
@@ -82,6 +84,8 @@ def train_pairs(
         Ordered by table, with as many for each table.
     networks : Networks
     plan : Plan
+    loss : TargetLoss
+        Of a prediction, in the units of the tables.
 
     Returns
     -------
@@ -90,7 +94,7 @@ def train_pairs(
     """
     feed, held_out = _feeds(tables, validation, members, plan)
     solo, start_of = _shared_starts(members)
-    alone = StackedTrainer(solo, networks.regressors([m.seed for m in solo]))
+    alone = StackedTrainer(solo, networks.regressors([m.seed for m in solo]), loss=loss)
     ready = _slow_start(alone, feed, held_out, plan)[start_of]
     rejector = networks.rejectors([m.rejector_seed for m in members])
     pairs = alone.with_rejectors(members, start_of, rejector)
@@ -109,10 +113,11 @@ def train_regressors(
     members: Sequence[Member],
     networks: Networks,
     plan: Plan,
+    loss: TargetLoss = SQUARED,
 ) -> Trained:
-    """Train regressors alone on the squared error, each with its best epoch by validation error ("Sup")."""
+    """Train regressors alone, each with its best epoch by validation loss ("Sup" if that is the squared error)."""
     feed, held_out = _feeds(tables, validation, members, plan)
-    trainer = StackedTrainer(members, networks.regressors([m.seed for m in members]))
+    trainer = StackedTrainer(members, networks.regressors([m.seed for m in members]), loss=loss)
     best = BestEpochs(trainer)
     every = torch.ones_like(best.epoch, dtype=torch.bool)
     for epoch in range(plan.epochs):

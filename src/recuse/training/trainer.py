@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from recuse import surrogates
+from recuse.losses import SQUARED, TargetLoss
 from recuse.networks import Stack
 from recuse.surrogates import Surrogate
 from recuse.training.adam import StackedAdam
@@ -60,10 +61,18 @@ class StackedTrainer:
     regressor : Stack
     rejector : Stack, optional
         Left out while only regressors are trained.
+    loss : TargetLoss
+        Of a prediction; in the units of the tables, like the costs.
     """
 
-    def __init__(self, members: Sequence[Member], regressor: Stack, rejector: Stack | None = None) -> None:
-        self.members, self.regressor, self.rejector = list(members), regressor, rejector
+    def __init__(
+        self,
+        members: Sequence[Member],
+        regressor: Stack,
+        rejector: Stack | None = None,
+        loss: TargetLoss = SQUARED,
+    ) -> None:
+        self.members, self.regressor, self.rejector, self._loss = list(members), regressor, rejector, loss
         rates = [member.learning_rate for member in members]
         self._regressor_adam = StackedAdam(regressor, rates)
         self._rejector_adam = None if rejector is None else StackedAdam(rejector, rates)
@@ -74,49 +83,61 @@ class StackedTrainer:
 
     def with_rejectors(self, members: Sequence[Member], chosen: Sequence[int], rejector: Stack) -> StackedTrainer:
         """Go on from the regressors at `chosen` (repeats allowed), each now paired with a rejector."""
-        out = StackedTrainer(members, self.regressor.take(chosen), rejector)
+        out = StackedTrainer(members, self.regressor.take(chosen), rejector, self._loss)
         rates = [member.learning_rate for member in members]
         out._regressor_adam = self._regressor_adam.take(out.regressor, chosen, rates)
         return out
 
     def step_regressors(self, batch: Batch) -> None:
-        """One step of every regressor on the squared error."""
-        _, slope = self._residuals(batch, training=True)
+        """One step of every regressor on its loss."""
+        slope = self._slopes(self._residuals(batch, training=True), batch)
         self.regressor.backward(slope.flatten(0, 1))
         self._regressor_adam.step()
 
     def step_pairs(self, batch: Batch) -> None:
-        """One step of every pair on psi = e l(r,-1) + c l(r,+1)."""
+        """One step of every pair on psi = e l(r,-1) + c l(r,+1), with e the loss of a row."""
         assert self.rejector is not None
         assert self._rejector_adam is not None
-        residual, slope = self._residuals(batch, training=True)
+        residual = self._residuals(batch, training=True)
         score = self.rejector.forward(batch.rejector_x, training=True)  # (member, row)
         accept, d_accept, d_reject = surrogate_losses(self._groups, score)
-        # d psi / d h = 2 (h - y) l(r,-1);  d psi / d r = e l'(r,-1) + c l'(r,+1)
+        # d psi / d h = e' l(r,-1), where e' is 2 (h - y) for the squared error
+        slope = self._slopes(residual, batch).flatten(0, 1)
+        slope.mul_(accept if slope.ndim == 2 else accept[:, None])
+        # d psi / d r = e l'(r,-1) + c l'(r,+1)
         by_table = (self._tables, -1, score.shape[1])
-        slope_r = residual.mul_(residual).mul_(d_accept.view(by_table))
+        slope_r = self._errors(residual).mul_(d_accept.view(by_table))
         slope_r.add_(self._costs(batch) * d_reject.view(by_table)).mul_(batch.share)
-        self.regressor.backward(slope.flatten(0, 1).mul_(accept))
+        self.regressor.backward(slope)
         self.rejector.backward(slope_r.flatten(0, 1))
         self._regressor_adam.step()
         self._rejector_adam.step()
 
-    def _residuals(self, batch: Batch, *, training: bool) -> tuple[Tensor, Tensor]:
-        """Give h - y and the slope of the mean squared error by h, both (table, member of it, row)."""
+    def _residuals(self, batch: Batch, *, training: bool) -> Tensor:
+        """Give h - y (table, member of it, row), or (table, member of it, output, row) of several."""
         prediction = self.regressor.forward(batch.x, training=training)
-        residual = prediction.view(self._tables, -1, prediction.shape[1]) - batch.y
-        return residual, residual * (2 * batch.share)
+        target = batch.y if prediction.ndim == 2 else batch.y[:, None]
+        return prediction.view(self._tables, -1, *prediction.shape[1:]) - target
+
+    def _errors(self, residual: Tensor) -> Tensor:
+        """Give the loss of every row (table, member of it, row): the mean over the outputs."""
+        error = self._loss(residual)
+        return error if error.ndim == 3 else error.mean(dim=2)
+
+    def _slopes(self, residual: Tensor, batch: Batch) -> Tensor:
+        """Give the slope, by every output, of the mean loss over the batch; of the shape of the residuals."""
+        share = batch.share if residual.ndim == 3 else batch.share[:, None] / residual.shape[2]
+        return self._loss.slope(residual, share)
 
     def _costs(self, batch: Batch) -> Tensor:
         return self._cost if batch.cost is None else batch.cost
 
     @torch.no_grad()
     def validate(self, feed: Feed) -> Tensor:
-        """RcR loss of every pair, or the squared error of every regressor where there is no rejector."""
+        """RcR loss of every pair, or the loss of every regressor where there is no rejector."""
         total = torch.zeros(len(self.members), device=self.regressor.parameters.device)
         for batch in feed.in_order():
-            residual, _ = self._residuals(batch, training=False)
-            loss = residual.mul_(residual)
+            loss = self._errors(self._residuals(batch, training=False))
             if self.rejector is not None:
                 score = self.rejector.forward(batch.rejector_x).view_as(loss)
                 # a rejection must not hide that a network is infinite or undefined: 0 * inf is NaN

@@ -1,0 +1,98 @@
+"""Curves: scores or decisions at several costs in, risks by coverage or measures by cost out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from recuse.losses import LossLike
+from recuse.metrics.measures import evaluate
+from recuse.metrics.rows import DecisionLike, Floats, numbers, row_losses, same_length
+
+__all__ = ["area_under_risk_coverage", "cost_curve", "risk_coverage_curve"]
+
+
+def risk_coverage_curve(
+    y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, *, loss: LossLike = "squared"
+) -> tuple[Floats, Floats, Floats]:
+    """Mean loss of the rows accepted so far, as the threshold on the score falls.
+
+    Rows of equal score enter together, so the curve does not depend on the order of the rows.
+
+    Returns
+    -------
+    coverage, risk, threshold : ndarrays of shape (n_distinct_scores,)
+        Accepting every row with ``score >= threshold[i]`` covers the share ``coverage[i]`` at the mean
+        loss ``risk[i]``.
+
+    Examples
+    --------
+    >>> coverage, risk, threshold = risk_coverage_curve([0, 0, 0, 0], [1, 1, 2, 3], score=[9, 9, 5, 1])
+    >>> coverage, risk
+    (array([0.5 , 0.75, 1.  ]), array([1.  , 2.  , 3.75]))
+    """
+    error, rank = row_losses(y_true, y_pred, loss), numbers(score, "score")
+    same_length(y_true=error, score=rank)
+    # within a tie by error, so that the order of the rows cannot change even the last digit
+    order = np.lexsort((error, -rank))
+    ranked = rank[order]
+    count = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]) + 1, len(ranked))
+    return count / len(error), np.cumsum(error[order])[count - 1] / count, ranked[count - 1]
+
+
+def area_under_risk_coverage(
+    y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, *, excess: bool = False, loss: LossLike = "squared"
+) -> float:
+    """Area under the risk-coverage curve: the mean risk over all coverages; smaller is better.
+
+    Rows of equal score stand in no order: they count by the mean over all their orders.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    score : array-like of shape (n_rows,)
+    excess : bool, default=False
+        Subtract the area of the oracle order, which accepts rows by their true loss; never negative.
+    loss : str or TargetLoss, default="squared"
+
+    Examples
+    --------
+    >>> area_under_risk_coverage([0, 0], [1, 3], score=[2, 1])
+    3.0
+    >>> area_under_risk_coverage([0, 0], [1, 3], score=[2, 1], excess=True)
+    0.0
+    """
+    coverage, risk, _ = risk_coverage_curve(y_true, y_pred, score, loss=loss)
+    rows = np.arange(1, len(np.asarray(y_true)) + 1)
+    count = np.rint(coverage * len(rows))
+    # within a tie the expected sum of errors grows evenly from row to row
+    sums = np.interp(rows, np.append(0.0, count), np.append(0.0, risk * count))
+    area = float(np.mean(sums / rows))
+    if not excess:
+        return area
+    oracle = area_under_risk_coverage(y_true, y_pred, -row_losses(y_true, y_pred, loss), loss=loss)
+    return max(area - oracle, 0.0)  # below zero by rounding only
+
+
+def cost_curve(y_true: ArrayLike, decisions: Iterable[DecisionLike], *, loss: LossLike | None = None) -> pd.DataFrame:
+    """All measures of decisions taken at several costs, one row each, by rising mean cost.
+
+    Each decision is measured by `loss`, by default the one that its cost is stated in.
+
+    Examples
+    --------
+    >>> from recuse import Decision
+    >>> cheap = Decision([1.0, 2.0], [True, False], score=[0.3, -0.2], cost=4.0)
+    >>> dear = Decision([1.0, 2.0], [True, True], score=[0.3, 0.2], cost=20.0)
+    >>> cost_curve([1.0, 5.0], [dear, cheap])[["cost", "rcr_loss", "rejection_rate"]]
+       cost  rcr_loss  rejection_rate
+    0   4.0       2.0             0.5
+    1  20.0       4.5             0.0
+    """
+    records = [{"cost": float(np.mean(d.cost)), **evaluate(y_true, d, loss=loss)} for d in decisions]
+    if not records:
+        raise ValueError("cost_curve needs at least one decision, got none")
+    return pd.DataFrame(records).sort_values("cost", ignore_index=True)

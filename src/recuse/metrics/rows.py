@@ -1,0 +1,145 @@
+"""Rows: targets, predictions and acceptances in, checked losses and flags of each row out."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from recuse.losses import SQUARED, LossLike, get
+
+__all__ = [
+    "DecisionLike",
+    "checked",
+    "flags",
+    "mean",
+    "numbers",
+    "rcr_loss_rows",
+    "row_losses",
+    "same_length",
+    "squared_error",
+]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+class DecisionLike(Protocol):
+    """Anything with the fields of a `recuse.Decision`; without a field `loss`, its cost is in squared units."""
+
+    @property
+    def prediction(self) -> Floats: ...  # noqa: D102
+    @property
+    def accepted(self) -> Flags: ...  # noqa: D102
+    @property
+    def cost(self) -> Floats: ...  # noqa: D102
+
+
+def row_losses(y_true: ArrayLike, y_pred: ArrayLike, loss: LossLike = SQUARED) -> Floats:
+    """Loss of every row, after checking that the rows match; with several targets, the mean over them.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    loss : str or TargetLoss, default="squared"
+        See `recuse.losses`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> row_losses([1.0, 2.0], [1.5, 2.0], loss="absolute")
+    array([0.5, 0. ])
+    >>> row_losses([[1.0, 2.0]], [[3.0, 2.0]])
+    array([2.])
+    """
+    target, prediction = _targets(y_true, "y_true"), _targets(y_pred, "y_pred")
+    same_length(y_true=target, y_pred=prediction)
+    if target.shape != prediction.shape:
+        raise ValueError(
+            f"y_true and y_pred must have the same number of outputs, got shapes {target.shape} and {prediction.shape}"
+        )
+    return get(loss).of_rows(prediction - target)
+
+
+def squared_error(y_true: ArrayLike, y_pred: ArrayLike) -> Floats:
+    """Squared error of every row, after checking that the rows match.
+
+    Examples
+    --------
+    >>> squared_error([1.0, 2.0], [1.5, 2.0])
+    array([0.25, 0.  ])
+    """
+    return row_losses(y_true, y_pred, SQUARED)
+
+
+def rcr_loss_rows(error: Floats, accepted: Flags, cost: Floats) -> Floats:
+    """Loss of every row: that of the prediction where accepted, the cost where rejected."""
+    return np.where(accepted, error, cost)
+
+
+def checked(y_true: ArrayLike, y_pred: ArrayLike, accepted: ArrayLike, loss: LossLike) -> tuple[Floats, Flags]:
+    """Give the loss of every row, and whether it was accepted."""
+    error, accepts = row_losses(y_true, y_pred, loss), flags(accepted)
+    same_length(y_true=error, accepted=accepts)
+    return error, accepts
+
+
+def numbers(values: ArrayLike, name: str) -> Floats:
+    """Give one finite number for each of at least one row, or an error that names them."""
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim != 1:
+        raise ValueError(f"{name} must have one value per row, got shape {rows.shape}")
+    return _finite(rows, name)
+
+
+def flags(accepted: ArrayLike) -> Flags:
+    """Give one bool for each of at least one row, or an error."""
+    values = np.asarray(accepted)
+    if values.ndim != 1:
+        raise ValueError(f"accepted must have one value per row, got shape {values.shape}")
+    if len(values) == 0:
+        raise ValueError("accepted must have at least one row, got none")
+    if not np.isin(values, (0, 1)).all():
+        row = int((~np.isin(values, (0, 1))).argmax())
+        raise ValueError(f"accepted must be True or False, got {values[row]} at row {row}")
+    return values.astype(np.bool_)
+
+
+def same_length(**columns: Any) -> None:
+    """Raise an error unless all columns have as many rows."""
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"all inputs must have the same number of rows, got {lengths}")
+
+
+def mean(rows: NDArray[Any], among: Flags, sample_weight: ArrayLike | None) -> float:
+    """Weighted mean of the rows selected by `among`; NaN when their weight is nothing."""
+    weight = np.ones(len(rows)) if sample_weight is None else numbers(sample_weight, "sample_weight")
+    same_length(y_true=rows, sample_weight=weight)
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight must be >= 0, got {weight.min()}")
+    total = weight[among].sum()
+    return float((weight[among] * rows[among]).sum() / total) if total > 0 else float("nan")
+
+
+def _targets(values: ArrayLike, name: str) -> Floats:
+    """One value per row, or several of them in columns."""
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] < 2:
+        return numbers(rows, name)
+    return _finite(rows, name)
+
+
+def _finite(rows: Floats, name: str) -> Floats:
+    if len(rows) == 0:
+        raise ValueError(f"{name} must have at least one row, got none")
+    wrong = ~np.isfinite(rows)
+    if wrong.any():
+        place = np.unravel_index(int(wrong.argmax()), rows.shape)
+        where = f"row {place[0]}" if rows.ndim == 1 else f"row {place[0]}, output {place[1]}"
+        raise ValueError(f"{name} must be finite, got {rows[place]} at {where}")
+    return rows
