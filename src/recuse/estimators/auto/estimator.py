@@ -1,0 +1,309 @@
+"""AutoRejector: rows in; the blend of regressors and the blend of risk models of the lowest RcR loss out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from recuse import losses
+from recuse.costs import Cost, resolve
+from recuse.encoding import TableEncoder
+from recuse.estimators.auto.blend import share_accepted
+from recuse.estimators.auto.blended import Opinion, blend_regressors, blend_risks, risk_inputs
+from recuse.estimators.auto.clock import Clock
+from recuse.estimators.auto.leaderboard import Entry, leaderboard
+from recuse.estimators.auto.learners import LEARNERS, RISK_MODELS, Learner, chosen
+from recuse.estimators.auto.trials import Setting, Trial, run_trials
+from recuse.estimators.base import RejectingRegressor
+from recuse.estimators.folds import check_folds, folds_of, marked
+from recuse.estimators.parameters import is_rate, require
+from recuse.estimators.parts import Sample
+from recuse.estimators.translation import Rows, target_moments, without
+from recuse.losses import SQUARED, LossLike
+from recuse.progress import progress_bar
+
+__all__ = ["AutoRejector"]
+
+Floats = NDArray[np.float64]
+
+_RISK_SHARE = 0.3  # of the time limit, for the models of the risk
+
+
+class AutoRejector(RejectingRegressor):
+    """The lowest cost on your data, without choosing a method.
+
+    Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted
+    and blended; models of the blend's risk learn from its out-of-fold errors, from the features, the prediction and
+    the disagreement among the regressors, and are blended too. All weights are those of the lowest out-of-fold RcR
+    loss over the costs from a quarter to four times the given one. The fitted model decides at any cost.
+
+    Parameters
+    ----------
+    cost : float, array-like, callable or str, default=1.0
+        What a rejection costs, in squared units of the target or those of `loss`: a number, a callable of `X`, the name
+        of a column of `X` (which is then no feature), or, given to `fit`, one value per row.
+    time_limit : float, optional
+        Seconds that `fit` may take. Learners that need more are fitted to fewer rows or left out, as `leaderboard_`
+        says; the results then depend on the speed of the machine.
+    learners : list of str or mapping of str to estimator, optional
+        What to try: names among "boosting", "networks", "extra_trees", "process" and "support_vectors", or regressors
+        of your own, or both: ``{"mine": Mine(), "boosting": "boosting"}``. By default all that suit the table.
+    risk_models : list of str or mapping of str to estimator, optional
+        The same for the models of the risk: "forest", "extra_trees", "boosting", or regressors of your own.
+    cv : int, splitter or iterable of (train, test), optional
+        The folds, with every row in one test part. By default 10 for less than 600 distinct rows, 5 up to 50,000, and 3
+        for more.
+    loss : str or TargetLoss, default="squared"
+        Of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
+        targets, its mean over them.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, optional
+        Processes, as in joblib; without `time_limit` the results do not depend on it.
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    leaderboard_ : DataFrame
+        What was tried: each regressor and each model of the risk with its weight, its out-of-fold loss, the RcR loss
+        with it alone, the rows it was fitted to and its seconds; beside the blend, and accepting or rejecting all.
+    out_of_fold_ : DataFrame
+        Target(s), prediction(s), expected_loss, cost and weight of every distinct training row, by models that have not
+        seen it: what thresholds may be chosen on.
+    cost_ : the cost of `fit`
+    loss_ : TargetLoss
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+
+    Notes
+    -----
+    h is the mean over the folds. By the squared error it is better than the models of one fold by the variance round
+    it (Krogh and Vedelsby, 1995), which is subtracted from the risk, up to half of it.
+
+    Examples
+    --------
+    >>> from recuse import AutoRejector, datasets
+    >>> (X, y), _, (X_test, y_test) = datasets.split(datasets.load("auto_mpg"), repeat=0)
+    >>> model = AutoRejector(cost=6.0, learners=["boosting", "support_vectors"], random_state=0).fit(X, y)
+    >>> model.leaderboard_["name"].tolist()[:3]
+    ['blend', 'support_vectors', 'boosting']
+    >>> measures = model.decide(X_test).evaluate(y_test)
+    >>> measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
+    True
+    """
+
+    def __init__(
+        self,
+        cost: Cost = 1.0,
+        time_limit: float | None = None,
+        *,
+        learners: Any = None,
+        risk_models: Any = None,
+        cv: Any = None,
+        loss: LossLike = "squared",
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.cost = cost
+        self.time_limit = time_limit
+        self.learners = learners
+        self.risk_models = risk_models
+        self.cv = cv
+        self.loss = loss
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    _several_targets = True
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        cost: Cost | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Try the learners, blend them, and learn the risk of the blend.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            A DataFrame may have categories and missing values.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        cost : float, array-like, callable or str, optional
+            Takes the place of the parameter `cost`. The weights of the blends are best near it.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        AutoRejector
+        """
+        with self._all_or_nothing():
+            clock = Clock(self.time_limit)
+            self._check_parameters()
+            self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
+            rows = self._canonical_rows(X, y, sample_weight)
+            self._encoder = TableEncoder().fit(rows.X, rows.weight)
+            self._target = target_moments(rows.y, rows.weight)
+            self._learn(rows, clock)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Give h(x) for every row, accepted or not.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        said = self._regressor.by_fold(self._features(X))
+        return np.asarray(np.mean([fold.prediction for fold in said], axis=0))
+
+    def expected_loss(self, X: Any) -> Floats:
+        """Give the estimated risk E[(h(x) - y)^2 | x] of every row, in squared units of the target, or that of `loss`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._ask(X)[1]
+
+    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
+        """Give, for every row, what accepting it saves: its cost less its expected loss; > 0 to accept.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        cost : float, array-like, callable or str, optional
+            Any cost; needed where the model was fitted with one cost per row.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._cost_of_rows(self._check_new_rows(X), cost) - self.expected_loss(X)
+
+    @property
+    def serves_any_cost(self) -> bool:
+        """True: the models know nothing of the cost, but for their weights."""
+        return True
+
+    def _check_parameters(self) -> None:
+        limit = self.time_limit
+        require(limit is None or is_rate(limit), "time_limit", "None or a number of seconds > 0", limit)
+        self._chosen()
+        losses.get(self.loss)
+        if self.cv is not None:
+            check_folds(self.cv)
+
+    def _chosen(self) -> tuple[dict[str, Learner], dict[str, Learner]]:
+        """Give the regressors and the models of the risk to try."""
+        return chosen(self.learners, LEARNERS, "learners"), chosen(self.risk_models, RISK_MODELS, "risk_models")
+
+    def _canonical_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Rows:
+        """Check everything, and give distinct rows whose features know nothing of the cost."""
+        X, y = self._check_training_rows(X, y)
+        cost = resolve(self.cost_, X, len(y))
+        X = without(X, self._cost_column)
+        part = None if self.cv is None else marked(self.cv, X, y)
+        return self._check_distinct(Rows.check(X, y, cost, sample_weight, part))
+
+    @property
+    def _cost_column(self) -> str | None:
+        return self.cost_ if isinstance(self.cost_, str) else None
+
+    def _learn(self, rows: Rows, clock: Clock) -> None:
+        features, random = self._encoder.transform(rows.X), check_random_state(self.random_state)
+        splits = folds_of(rows, _folds_for(len(rows)) if self.cv is None else self.cv, random)
+        learners, risk_models = self._chosen()
+        with progress_bar("fitting", len(splits) * (len(learners) + 1 + len(risk_models)), show=self.verbose) as tell:
+            setting = Setting(splits, self.loss_, random, clock, self.n_jobs, _counter(tell))
+            reserve = _RISK_SHARE * clock.remaining if clock.ticks else 0.0
+            trials = run_trials(learners, (features, rows.y, rows.weight), setting, reserve)
+            counts = rows.weight * self._shares_accepted(trials, features, rows, setting)
+            self._regressor, said = blend_regressors(trials, rows.y, counts, self.loss_)
+            sample = self._risk_sample(features, said, rows)
+            risk_trials = run_trials(risk_models, sample, setting)
+            self._risk, risks = blend_risks(risk_trials, sample, rows.cost, setting)
+        self._report(trials, said, risk_trials, risks, rows)
+
+    def _shares_accepted(self, trials: list[Trial], features: Floats, rows: Rows, setting: Setting) -> Floats:
+        """Give what a row's error counts for: how often it would be accepted, by a first blend and one risk model."""
+        _, said = blend_regressors(trials, rows.y, rows.weight, self.loss_)
+        sample = self._risk_sample(features, said, rows)
+        name, model = next(iter(self._chosen()[1].items()))
+        (trial,) = run_trials({name: model}, sample, setting)
+        shares = share_accepted(np.maximum(trial.said, 0.0), rows.cost)
+        return shares if shares.any() else np.ones_like(shares)
+
+    def _risk_sample(self, features: Floats, said: Opinion, rows: Rows) -> Sample:
+        error = self.loss_.of_rows(said.prediction - rows.y)
+        return risk_inputs(features, said, self._target[1]), error, rows.weight
+
+    def _report(self, trials: list[Trial], said: Opinion, risk_trials: list[Trial], risks: Floats, rows: Rows) -> None:
+        """Keep what a user may want to look at."""
+        error, risk = self.loss_.of_rows(said.prediction - rows.y), self._risk.weights @ risks
+        errors = [self.loss_.of_rows(each - rows.y) for each in said.each]
+        entries = [
+            Entry("blend", "blend", error, risk, 1.0),
+            *_entries("regressor", trials, self._regressor.weights, [(own, risk) for own in errors]),
+            *_entries("risk", risk_trials, self._risk.weights, [(error, own) for own in risks]),
+            Entry("yardstick", "always_accept", error, np.zeros_like(risk) - np.inf),
+            Entry("yardstick", "always_reject", error, np.zeros_like(risk) + np.inf),
+        ]
+        self.leaderboard_ = leaderboard(entries, rows.cost, rows.weight)
+        columns = {**_by_target("target", rows.y), **_by_target("prediction", said.prediction)}
+        self.out_of_fold_ = pd.DataFrame({**columns, "expected_loss": risk, "cost": rows.cost, "weight": rows.weight})
+
+    def _features(self, X: Any) -> Floats:
+        return self._encoder.transform(without(self._check_new_rows(X), self._cost_column))
+
+    def _ask(self, X: Any) -> tuple[Floats, Floats]:
+        """Give predictions and expected losses."""
+        features = self._features(X)
+        folds = self._regressor.by_fold(features)
+        prediction = np.mean([said.prediction for said in folds], axis=0)
+        risk = np.mean([self._risk(risk_inputs(features, said, self._target[1])) for said in folds], axis=0)
+        if self.loss_ != SQUARED:
+            return prediction, risk
+        # the mean over the folds is better than they are by the variance round it
+        apart = np.square([said.prediction - prediction for said in folds])
+        ambiguity = apart.reshape(len(folds), len(features), -1).mean(axis=(0, 2))
+        return prediction, np.maximum(risk - ambiguity, risk / 2)
+
+
+def _folds_for(rows: int) -> int:
+    return 10 if rows < 600 else 5 if rows <= 50_000 else 3
+
+
+def _counter(tell: Callable[[int], None]) -> Callable[[], None]:
+    done = itertools.count(1)
+    return lambda: tell(next(done))
+
+
+def _entries(part: str, trials: list[Trial], weights: Floats, used: list[tuple[Floats, Floats]]) -> Iterator[Entry]:
+    """Give a line for each trial; `weights` and `used`, errors and risks, are of those that were tried."""
+    tried = zip(weights, used, strict=True)
+    for trial in trials:
+        if trial.tried:
+            weight, (error, risk) = next(tried)
+            yield Entry(part, trial.name, error, risk, float(weight), trial)
+        else:
+            yield Entry(part, trial.name, None, None, 0.0, trial)
+
+
+def _by_target(name: str, values: Floats) -> dict[str, Floats]:
+    return {name: values} if values.ndim == 1 else {f"{name}_{i}": column for i, column in enumerate(values.T)}

@@ -1,0 +1,82 @@
+"""GaussianProcess: standardised rows and target in, a smooth regressor with a length scale for each feature out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+from sklearn.utils import check_random_state
+
+__all__ = ["GaussianProcess"]
+
+Floats = NDArray[np.float64]
+
+_LENGTHS = (1e-1, 1e3)  # in standard deviations of a feature
+_STEPS = 20
+
+
+class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Gaussian process with a Matern kernel, whose scales are learned from some of the rows: that bounds the time.
+
+    Parameters
+    ----------
+    scale_rows : int, default=300
+        Rows that the scales are learned from.
+    most_rows : int, default=2000
+        Rows that are fitted to; of more, so many are drawn.
+    random_state : int, RandomState or None, default=None
+
+    Examples
+    --------
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> model = GaussianProcess(random_state=0).fit(X, np.sin(3 * X[:, 0]))
+    >>> model.predict([[0.5]]).round(2)
+    array([1.])
+    """
+
+    def __init__(
+        self, scale_rows: int = 300, most_rows: int = 2000, random_state: int | np.random.RandomState | None = None
+    ) -> None:
+        self.scale_rows = scale_rows
+        self.most_rows = most_rows
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Floats, sample_weight: Floats | None = None) -> Self:
+        """Learn the scales, then fit; the noise of a row of weight w is divided by w."""
+        X, weight = np.asarray(X), np.ones(len(y)) if sample_weight is None else sample_weight
+        rows = check_random_state(self.random_state).permutation(len(y))[: self.most_rows]
+        some = rows[: self.scale_rows]
+        learned = _learned_kernel(X[some], y[some])
+        noise = learned.k2.noise_level / weight[rows]  # as if each row were so many
+        self.process_ = GaussianProcessRegressor(learned.k1, alpha=noise, optimizer=None).fit(X[rows], y[rows])
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Give the mean of the process for every row."""
+        return np.asarray(self.process_.predict(np.asarray(X)))
+
+
+def _learned_kernel(X: Floats, y: Floats) -> Any:
+    features = X.shape[1]
+    smooth = Matern(np.full(features, features**0.5), _LENGTHS, nu=2.5)
+    kernel = ConstantKernel(1.0, (1e-2, 1e3)) * smooth + WhiteKernel(0.1, (1e-4, 2.0))
+    with warnings.catch_warnings():
+        # a length at its bound only says that the feature does not matter
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return GaussianProcessRegressor(kernel, optimizer=_few_steps).fit(X, y).kernel_
+
+
+def _few_steps(
+    objective: Callable[[Floats], tuple[float, Floats]], start: Floats, bounds: Floats
+) -> tuple[Floats, float]:
+    """Go downhill for some steps; the last digits of a length scale are not worth the rest."""
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS})
+    return found.x, float(found.fun)

@@ -1,0 +1,208 @@
+"""AutoRejector: the lowest out-of-fold cost of all that was tried, for any table, cost and loss."""
+
+import pickle
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+
+from recuse import AutoRejector, datasets, theory
+
+QUICK = {
+    "learners": {"ridge": Ridge(), "nearest": KNeighborsRegressor(5)},
+    "risk_models": {"trees": ExtraTreesRegressor(20, min_samples_leaf=10)},
+    "random_state": 0,
+}
+
+
+def rows(n_rows=300, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.uniform(-2, 2, size=(n_rows, 2))
+    return X, 3 * X[:, 0] + np.exp(X[:, 1]) / 2 * random.normal(size=n_rows)
+
+
+X, Y = rows()
+NEW, NEW_Y = rows(200, seed=1)
+FRAME = pd.DataFrame(X, columns=["a", "b"]).assign(kind=np.where(X[:, 0] > 0, "up", "down"))
+FRAME.loc[::7, "a"] = np.nan
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return AutoRejector(**QUICK).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def complete():
+    """Everything it tries by default, on a small table."""
+    return AutoRejector(cost=1.0, random_state=0, cv=3).fit(X, Y)
+
+
+def test_everything_is_tried_by_default(complete):
+    tried = complete.leaderboard_[complete.leaderboard_["rows"] > 0]
+    assert set(tried[tried["part"] == "regressor"]["name"]) == {
+        "boosting", "networks", "extra_trees", "process", "support_vectors",
+    }  # fmt: skip
+    assert set(tried[tried["part"] == "risk"]["name"]) == {"forest", "extra_trees", "boosting"}
+
+
+def test_the_blend_is_better_than_accepting_or_rejecting_all_and_than_most_of_its_parts(complete):
+    board = complete.leaderboard_.set_index(["part", "name"])["rcr_loss"]
+    assert board["blend", "blend"] < min(board["yardstick", "always_accept"], board["yardstick", "always_reject"])
+    assert board["blend", "blend"] <= board["regressor"].median()
+    assert board.is_monotonic_increasing
+
+
+def test_weights_are_shares(quick):
+    for part in ("regressor", "risk"):
+        weights = quick.leaderboard_[quick.leaderboard_["part"] == part]["weight"]
+        assert weights.sum() == pytest.approx(1)
+        assert (weights >= 0).all()
+
+
+def test_a_useless_learner_gets_next_to_nothing():
+    learners = {"ridge": Ridge(), "mean": DummyRegressor()}
+    board = AutoRejector(**QUICK | {"learners": learners}).fit(X, Y).leaderboard_.set_index("name")
+    assert board["weight"]["mean"] < 0.1
+
+
+def test_new_rows_cost_what_out_of_fold_rows_did(complete):
+    measures = complete.decide(NEW).evaluate(NEW_Y)
+    expected = complete.leaderboard_.query("name == 'blend'")["rcr_loss"].item()
+    assert measures["rcr_loss"] == pytest.approx(expected, rel=0.3)
+    variance = np.exp(2 * NEW[:, 1]) / 4
+    assert complete.expected_loss(NEW).mean() == pytest.approx(variance.mean(), rel=0.3)
+
+
+def test_it_comes_close_to_bayes():
+    X, y, _, _ = datasets.make_heteroscedastic(3000, random_state=0)
+    X_new, _, mean, variance = datasets.make_heteroscedastic(5000, random_state=1)
+    model = AutoRejector(learners=["boosting", "support_vectors"], random_state=0).fit(X, y)
+    cost = float(np.median(variance))
+    accepted = model.decide(X_new, cost=cost).accepted
+    error = (model.predict(X_new) - mean) ** 2 + variance
+    assert np.where(accepted, error, cost).mean() < 1.15 * theory.bayes_risk(variance, cost).mean()
+
+
+def test_one_fit_serves_any_cost(quick):
+    rates = [quick.decide(NEW, cost=cost).rejection_rate for cost in (0.01, 0.5, 2.0, 1e3)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] == 1
+    assert rates[-1] == 0
+    by_row = np.where(NEW[:, 0] > 0, 0.0, 1e3)
+    np.testing.assert_array_equal(quick.decide(NEW, cost=by_row).accepted, by_row > 0)
+
+
+def test_the_parts_do_not_depend_on_the_cost(quick):
+    other = AutoRejector(**QUICK, cost=3.0).fit(X, Y)
+    both = [m.leaderboard_.query("part == 'regressor'").set_index("name")["loss"].sort_index() for m in (quick, other)]
+    pd.testing.assert_series_equal(*both)
+
+
+def test_a_cost_column_is_no_feature():
+    frame = FRAME.assign(fee=1 + X[:, 0] ** 2)
+    model = AutoRejector("fee", **QUICK).fit(frame, Y)
+    other = frame.assign(fee=5.0)
+    np.testing.assert_allclose(model.predict(other), model.predict(frame))
+    np.testing.assert_allclose(model.decide(other).cost, 5.0)
+
+
+def test_categories_and_gaps_are_fine(quick):
+    model = AutoRejector(**QUICK).fit(FRAME, Y)
+    decision = model.decide(FRAME)
+    assert np.isfinite(decision.prediction).all()
+    with pytest.raises(ValueError, match="column 'kind' must hold a category seen in training"):
+        model.predict(FRAME.assign(kind="sideways"))
+
+
+def test_out_of_fold_rows_suffice_to_choose_a_threshold(quick):
+    table = quick.out_of_fold_
+    assert list(table.columns) == ["target", "prediction", "expected_loss", "cost", "weight"]
+    assert len(table) == len(X)
+    np.testing.assert_allclose(np.sort(table["target"]), np.sort(Y))
+    paid = np.where(table["expected_loss"] < table["cost"], (table["target"] - table["prediction"]) ** 2, table["cost"])
+    assert paid.mean() == pytest.approx(quick.leaderboard_.query("name == 'blend'")["rcr_loss"].item())
+
+
+def test_the_same_seed_gives_the_same_model_in_any_number_of_processes(quick):
+    for n_jobs in (None, 2):
+        again = AutoRejector(**QUICK, n_jobs=n_jobs).fit(X, Y)
+        np.testing.assert_allclose(again.expected_loss(NEW), quick.expected_loss(NEW))
+        np.testing.assert_allclose(again.predict(NEW), quick.predict(NEW))
+
+
+def test_a_pickled_model_decides_alike(quick):
+    assert pickle.loads(pickle.dumps(quick)).decide(NEW) == quick.decide(NEW)
+    assert clone(quick).get_params().keys() == quick.get_params().keys()
+
+
+@pytest.mark.parametrize("n_rows", [8, 50])
+def test_few_rows_are_enough(n_rows):
+    model = AutoRejector(random_state=0, learners=["boosting", "process", "support_vectors"]).fit(
+        X[:n_rows], Y[:n_rows]
+    )
+    assert np.isfinite(model.expected_loss(NEW)).all()
+
+
+def test_a_time_limit_is_kept_and_explained():
+    X, Y = rows(4000)
+    start = time.monotonic()
+    model = AutoRejector(time_limit=12, random_state=0).fit(X, Y)
+    assert time.monotonic() - start < 15  # a fit that has begun is finished
+    assert model.leaderboard_["note"].str.contains("for lack of time|no time").any()
+    assert model.decide(NEW).evaluate(NEW_Y)["rcr_loss"] < 1.0
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber:1.0", "pinball:0.9"])
+def test_other_losses(loss):
+    model = AutoRejector(cost=0.6, loss=loss, learners=["boosting"], risk_models=QUICK["risk_models"], random_state=0)
+    measures = model.fit(X, Y).decide(NEW).evaluate(NEW_Y)
+    assert measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
+
+
+def test_several_targets():
+    both = np.column_stack([Y, -2 * Y])
+    model = AutoRejector(cost=2.0, **QUICK).fit(X, both)
+    decision = model.decide(NEW)
+    assert decision.prediction.shape == (200, 2)
+    measures = decision.evaluate(np.column_stack([NEW_Y, -2 * NEW_Y]))
+    assert measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
+    assert {"target_0", "target_1", "prediction_0", "prediction_1"} <= set(model.out_of_fold_.columns)
+
+
+def test_a_weight_of_two_is_two_copies():
+    weight = np.where(np.arange(len(X)) < 100, 2.0, 1.0)
+    folds = np.arange(len(X)) % 3
+    weighted = AutoRejector(**QUICK | {"learners": {"ridge": Ridge()}}, cv=_splits(folds)).fit(
+        X, Y, sample_weight=weight
+    )
+    twice = np.repeat(np.arange(len(X)), weight.astype(int))
+    copied = AutoRejector(**QUICK | {"learners": {"ridge": Ridge()}}, cv=_splits(folds[twice])).fit(X[twice], Y[twice])
+    np.testing.assert_allclose(weighted.expected_loss(NEW), copied.expected_loss(NEW))
+
+
+def _splits(folds):
+    return [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"time_limit": 0}, "time_limit must be None or a number of seconds > 0, got 0"),
+        ({"cv": 1}, "cv must be an int >= 2"),
+        ({"loss": "cubic"}, "loss must be one of squared"),
+        ({"cost": -1.0}, "cost must be >= 0, got -1.0 at row 0"),
+        ({"risk_models": ["magic"]}, r"risk_models\['magic'\] must be an estimator or one of"),
+    ],
+)
+def test_bad_parameters_get_a_clear_error_and_leave_nothing(parameters, message):
+    model = AutoRejector(**QUICK | parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
+    assert not hasattr(model, "leaderboard_")
