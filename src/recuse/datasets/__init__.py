@@ -1,7 +1,26 @@
-"""Data to try a rejector on: embedded tables, the paper's splits, and a set whose Bayes risk is known."""
+"""Data to try a rejector on: embedded tables, pictures in folders, the paper's splits, sets of known Bayes risk."""
 
+from recuse.datasets.agedb import AgeDB
+from recuse.datasets.breastpathq import BreastPathQ
+from recuse.datasets.cellularity import make_cellularity
+from recuse.datasets.image_dataset import ImageArrays, ImageDataset, ImageFiles
+from recuse.datasets.image_transforms import Augmented, crop_and_flip
 from recuse.datasets.splits import split
 from recuse.datasets.synthetic import make_heteroscedastic
 from recuse.datasets.tables import Dataset, load, names
 
-__all__ = ["Dataset", "load", "make_heteroscedastic", "names", "split"]
+__all__ = [
+    "AgeDB",
+    "Augmented",
+    "BreastPathQ",
+    "Dataset",
+    "ImageArrays",
+    "ImageDataset",
+    "ImageFiles",
+    "crop_and_flip",
+    "load",
+    "make_cellularity",
+    "make_heteroscedastic",
+    "names",
+    "split",
+]
