@@ -85,6 +85,69 @@ def _both(row: pd.Series[float]) -> str:
     return f"{row['mean']:.2f}{printed}"
 
 
+@app.command("methods")
+def methods_command(
+    methods: Annotated[str | None, typer.Option(help="Only these methods, separated by commas.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results; start again to go on.")] = Path(
+        "results/methods"
+    ),
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")] = 1,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Random splits.")] = None,
+    datasets: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Folder of `recuse bench paper`, whose finished runs need not be run again.")
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Also draw the figures.")] = True,
+    paper: PaperOption = "rcr2023",
+) -> None:
+    """Run all methods by a paper's protocol and rank them; also beside always accepting and always rejecting."""
+    from recuse.bench.leaderboard import run_methods
+    from recuse.bench.methods import choose
+    from recuse.bench.spec import load
+
+    try:
+        chosen = choose(_words(methods))
+        table, result = run_methods(
+            load(paper),
+            chosen,
+            output,
+            jobs=jobs,
+            repeats=repeats,
+            datasets=_words(datasets),
+            reuse=reuse,
+            draw=figures,
+        )
+    except (ValueError, ImportError) as error:
+        raise typer.BadParameter(str(error)) from error
+    console = Console()
+    console.print(_rich_leaderboard(table, result.summary))
+    console.print(f"Everything is in [bold]{output}[/]; open [bold]{output / 'README.md'}[/] first.")
+
+
+def _rich_leaderboard(table: pd.DataFrame, summary: pd.DataFrame) -> Table:
+    """One row for each method; by data set, the mean of its RcR losses over the costs."""
+    loss = table[table["metric"] == "rcrloss"]
+    means = loss.groupby(["dataset", "method"], sort=False)["mean"].mean()
+    names = list(dict.fromkeys(table["dataset"]))
+    title = "RcR loss over the paper's best, cells below it, and by data set the mean over the costs"
+    lines = Table(title=title, header_style="bold", padding=(0, 0, 0, 1))
+    lines.add_column("method", no_wrap=True)
+    for name in ("rank", "lowest", "ratio", "below", *names):
+        lines.add_column(name, justify="right")
+    for row in summary.to_dict("records"):
+        ranked = not math.isnan(row["mean_rank"])
+        lines.add_row(
+            row["method"],
+            f"{row['mean_rank']:.2f}" if ranked else "",
+            f"{row['lowest']:g} of {row['cells']:g}" if ranked else "",
+            "" if math.isnan(row["ratio"]) else f"{row['ratio']:.2f}",
+            f"{row['below_paper']} of {row['printed']}",
+            *(f"{means[name, row['method']]:.2f}" for name in names),
+            style=None if ranked else "dim",
+        )
+    return lines
+
+
 @app.command("speed")
 def speed_command(
     table: Annotated[str, typer.Option(help="Table whose trainings are timed.")] = "mlp",

@@ -13,12 +13,27 @@ from recuse.bench.spec import Paper
 from recuse.displays import PALETTE
 from recuse.extras import import_extra
 
-__all__ = ["METHODS", "SURROGATES", "accepted_loss_against_rejection", "losses_against_cost", "losses_against_share"]
+__all__ = [
+    "METHODS",
+    "SURROGATES",
+    "accepted_loss_against_rejection",
+    "losses_against_cost",
+    "losses_against_share",
+    "mean_ranks",
+    "relative_loss",
+]
 
 _MEASURES = {"rcrloss": "RcR loss", "al": "accepted loss"}
 SURROGATES = ("mae", "hinge", "square", "logistic", "sigmoid")  # each keeps its colour in all figures
 _MARKERS = "osD^vP*X"
-METHODS = {"rcr_mae": "RcR, mae", "mlp_plug": "MLP-Plug", "selectivenet": "SelectiveNet"}  # as the paper calls them
+METHODS = {  # as the paper calls them, and ours
+    "rcr_mae": "RcR, mae",
+    "mlp_plug": "MLP-Plug",
+    "selectivenet": "SelectiveNet",
+    "auto": "AutoRejector",
+}
+_OURS = METHODS["auto"]  # drawn in black, over the others
+_COLOURS = (*PALETTE[:6], "#7F7F7F")  # of the others
 _TITLES = {
     "abalone": "Abalone",
     "airfoil": "Airfoil",
@@ -75,13 +90,13 @@ def accepted_loss_against_rejection(
     datasets : sequence of str
     path : Path
     """
-    styles = {name: _style(index) for index, name in enumerate(dict.fromkeys([*methods, *METHODS.values()]))}
+    styles = _styles([*methods, *METHODS.values()])
     figure, axes = _grid(1, len(datasets), height=3.4, width=3.6)
     for ax, name in zip(axes[0], datasets, strict=True):
         for method, records in methods.items():
             mean = records[records["dataset"] == name].groupby("cost")[["rej", "al"]].mean().sort_values("rej")
             deviation = records[records["dataset"] == name].groupby("cost")["al"].std().loc[mean.index]
-            ax.plot(mean["rej"], mean["al"], **styles[method], label=method, lw=1.6)
+            ax.plot(mean["rej"], mean["al"], **styles[method], label=method)
             low, high = (mean["al"] - deviation).clip(lower=0), mean["al"] + deviation
             ax.fill_between(mean["rej"], low, high, color=styles[method]["color"], alpha=0.08, lw=0)
         for code, rows in printed[printed["dataset"] == name].groupby("method", sort=False):
@@ -90,6 +105,59 @@ def accepted_loss_against_rejection(
             ax.plot(rows["rej_mean"], rows["al_mean"], **marks, label=f"{label}, printed")
         ax.set(title=_TITLES.get(name, name), xlabel="rejected (%)", ylim=(0, None))
     axes[0, 0].set_ylabel("accepted loss")
+    _finish(figure, axes, path, labels=False)
+
+
+def relative_loss(records: pd.DataFrame, paper: Paper, titles: dict[str, str], path: Path) -> None:
+    """RcR loss against the cost, as a share of what one has without a rejector; one panel per data set.
+
+    Parameters
+    ----------
+    records : DataFrame
+        As `recuse.bench.standings.named` gives them, with the yardsticks.
+    paper : Paper
+    titles : dict of str to str
+        The methods to draw, and their names in the legend.
+    path : Path
+    """
+    names = [name for name in paper.costs if name in set(records["dataset"])]
+    means = records.groupby(["dataset", "method", "cost"], sort=False)["rcrloss"].mean()
+    figure, axes = _grid(1, len(names), height=3.4, width=3.2)
+    styles = _styles(list(titles.values()))
+    for ax, name in zip(axes[0], names, strict=True):
+        part = means[name].unstack("method").sort_index()
+        free = part[["always_accept", "always_reject"]].min(axis=1)
+        for method, title in titles.items():
+            ax.plot(part.index, part[method] / free, **styles[title], label=title)
+        ax.plot(part.index, part["oracle"] / free, color=PALETTE[6], lw=1, ls=":", label="oracle")
+        ax.axhline(1, color=PALETTE[6], lw=1, ls="--", label="no rejector")
+        ax.set(title=_TITLES.get(name, name), xlabel="cost of a rejection", xticks=part.index, ylim=(0, None))
+    axes[0, 0].set_ylabel("RcR loss, relative")
+    _finish(figure, axes, path, labels=False, columns=len(names) + len(names) // 2 + 1)
+
+
+def mean_ranks(summary: pd.DataFrame, difference: float, titles: dict[str, str], path: Path) -> None:
+    """Mean rank of each method, best on top, with its interval; shaded what Nemenyi's test cannot tell from the best.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        As in `recuse.bench.standings.Standings`.
+    difference : float
+        The critical difference with the cells as blocks.
+    titles : dict of str to str
+        The methods, and how to call them.
+    path : Path
+    """
+    ranked = summary.dropna(subset=["mean_rank"]).sort_values("mean_rank", ascending=False)
+    figure, axes = _grid(1, 1, height=0.34 * len(ranked) + 1, width=7)
+    ax, places = axes[0, 0], range(len(ranked))
+    best = ranked["mean_rank"].min()
+    ax.axvspan(best, best + difference, color=PALETTE[0], alpha=0.1, lw=0, label="within the critical difference")
+    ax.hlines(places, ranked["rank_low"], ranked["rank_high"], color=PALETTE[0], lw=2, label="95%, splits drawn anew")
+    ax.plot(ranked["mean_rank"], places, "o", color=PALETTE[6], ms=6, label="mean rank")
+    ax.set_yticks(places, [titles[name] for name in ranked["method"]])
+    ax.set(xlabel=f"mean rank over {ranked['cells'].iloc[0]:g} cells (1 is best)", xlim=(0.8, len(ranked) + 0.2))
     _finish(figure, axes, path, labels=False)
 
 
@@ -105,15 +173,24 @@ def _grid(rows: int, columns: int, *, height: float = 2.5, width: float = 2.6) -
 
 
 def _style(index: int) -> dict[str, Any]:
-    return {"color": PALETTE[index % len(PALETTE)], "marker": _MARKERS[index % len(_MARKERS)], "markersize": 4}
+    line = "-" if index < len(_COLOURS) else "--"
+    marker = _MARKERS[index % len(_MARKERS)]
+    return {"color": _COLOURS[index % len(_COLOURS)], "marker": marker, "markersize": 4, "linestyle": line, "lw": 1.6}
+
+
+def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A style for each name in the order given; ours stands out."""
+    others = [name for name in dict.fromkeys(names) if name != _OURS]
+    ours = {"color": PALETTE[6], "marker": "*", "markersize": 8, "linestyle": "-", "lw": 2.4, "zorder": 3}
+    return {name: _style(index) for index, name in enumerate(others)} | {_OURS: ours}
 
 
 def _band(ax: Any, records: pd.DataFrame, by: str, measure: str, label: str, style: int) -> None:
     grouped = records.astype({measure: float}).groupby(by)[measure]
     mean, deviation = grouped.mean(), grouped.std()
-    ax.plot(mean.index, mean, **_style(style), lw=1.6, label=label)
+    ax.plot(mean.index, mean, **_style(style), label=label)
     low = (mean - deviation).clip(lower=0)  # a loss is never negative
-    ax.fill_between(mean.index, low, mean + deviation, color=PALETTE[style], alpha=0.08, lw=0)
+    ax.fill_between(mean.index, low, mean + deviation, color=_COLOURS[style], alpha=0.08, lw=0)
 
 
 def _reference(ax: Any, paper: Paper, name: str, model: str, measure: str) -> None:
@@ -123,7 +200,9 @@ def _reference(ax: Any, paper: Paper, name: str, model: str, measure: str) -> No
         ax.plot(printed["cost"], printed["mean"], "o", mfc="none", mec="black", ms=7, label="mae, printed")
 
 
-def _finish(figure: Any, axes: Any, path: Path, *, legend: bool = True, labels: bool = True) -> None:
+def _finish(
+    figure: Any, axes: Any, path: Path, *, legend: bool = True, labels: bool = True, columns: int | None = None
+) -> None:
     if labels:
         for ax, title in zip(axes[:, 0], _MEASURES.values(), strict=True):
             ax.set_ylabel(title)
@@ -131,7 +210,7 @@ def _finish(figure: Any, axes: Any, path: Path, *, legend: bool = True, labels: 
         ax.spines[["top", "right"]].set_visible(False)
     if legend:
         handles = dict(zip(*reversed(axes.flat[0].get_legend_handles_labels()), strict=True))
-        columns = min(len(handles), 2 * axes.shape[1])
+        columns = min(len(handles), columns or 2 * axes.shape[1])
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

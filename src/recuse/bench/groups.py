@@ -6,6 +6,7 @@ depend on nothing outside it, so groups may run in any order, in any process, to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Self
@@ -25,7 +26,7 @@ from recuse.training.feed import Table
 from recuse.training.stacked import Networks, Plan, train_pairs, train_regressors
 from recuse.training.trainer import Member
 
-__all__ = ["SUPERVISED", "Group", "measures", "run_group"]
+__all__ = ["SUPERVISED", "Decide", "Fitted", "Group", "Part", "fit_group", "measures", "run_decisions", "run_group"]
 
 SUPERVISED = "sup"  # stands in the place of a surrogate where the regressor is trained alone
 _NAMES = {  # the paper's names of the measures, and ours
@@ -75,8 +76,12 @@ class Group:
         return f"{self.dataset}-{self.model}-{self.surrogate}{share}-{self.repeat}"
 
 
+# a method: the group, the protocol, training rows, validation rows and test features -> one decision per cost
+Decide = Callable[[Group, Protocol, Part, Part, pd.DataFrame], list[Decision]]
+
+
 def run_group(group: Group, protocol: Protocol) -> dict[str, Any]:
-    """Train and test one group.
+    """Train and test one group of the paper's own networks.
 
     Returns
     -------
@@ -84,9 +89,38 @@ def run_group(group: Group, protocol: Protocol) -> dict[str, Any]:
         ``group`` and ``protocol`` as they were, and ``cells``: one record of measures per cost, or the one
         measure "sup" of the regressor alone.
     """
+    train, validation, (X, y) = datasets.split(datasets.load(group.dataset), group.repeat)
+    fitted = fit_group(group, protocol, _first(train, group.share), validation)
+    target, prediction = np.asarray(y, dtype=np.float64), fitted.predictions(X)
+    if group.surrogate == SUPERVISED:
+        cells = _supervised(prediction, target)
+    else:
+        cells = _cells(prediction, fitted.scores(X), target, group.costs)
+    for cell, choice in zip(cells, fitted.choices, strict=True):
+        cell |= choice
+    return {"group": asdict(group), "protocol": asdict(protocol), "cells": cells}
+
+
+def run_decisions(group: Group, protocol: Protocol, decide: Decide) -> dict[str, Any]:
+    """Let any method decide about the test rows of one group, and measure; the result is as of `run_group`.
+
+    Each cell also holds ``oracle``, the loss if the method had known the errors of its own predictions.
+    """
     torch.set_num_threads(1)
-    train, validation, test = datasets.split(datasets.load(group.dataset), group.repeat)
-    train = _first(train, group.share)
+    train, validation, (X, y) = datasets.split(datasets.load(group.dataset), group.repeat)
+    target = np.asarray(y, dtype=np.float64)
+    decisions = decide(group, protocol, train, validation, X)
+    oracles = [d.evaluate(target)["oracle"] for d in decisions]
+    cells = [
+        {"cost": cost, **measures(d, target), "oracle": oracle}
+        for cost, d, oracle in zip(group.costs, decisions, oracles, strict=True)
+    ]
+    return {"group": asdict(group), "protocol": asdict(protocol), "cells": cells}
+
+
+def fit_group(group: Group, protocol: Protocol, train: Part, validation: Part) -> Fitted:
+    """Train all costs and learning rates of a group side by side; the validation rows choose among the rates."""
+    torch.set_num_threads(1)
     encoder, units = TableEncoder().fit(train[0]), Units.learn(protocol.target[group.model], _targets(train))
     hidden = protocol.hidden if group.model == "mlp" else ()
     build = partial(StackedMLP, inputs=encoder.n_features, hidden=hidden)
@@ -95,14 +129,35 @@ def run_group(group: Group, protocol: Protocol) -> dict[str, Any]:
     plan = Plan(protocol.epochs, protocol.slow_start, protocol.batch_size)
     loop = train_regressors if group.surrogate == SUPERVISED else train_pairs
     trained = loop(tables[0], tables[1], members, Networks(build, build), plan)
-    chosen = _best_rates(trained, len(protocol.learning_rates))
-    X, y = encoder.transform(test[0]), _targets(test)
-    prediction = units.restore(_outputs(trained.regressor, chosen, X))
-    score = None if trained.rejector is None else _outputs(trained.rejector, chosen, X)
-    cells = _supervised(prediction, y) if score is None else _cells(prediction, score, y, group.costs)
-    for cell, member in zip(cells, chosen, strict=True):
-        cell |= {"learning_rate": members[member].learning_rate, "epoch": int(trained.epoch[member])}
-    return {"group": asdict(group), "protocol": asdict(protocol), "cells": cells}
+    return Fitted(encoder, units, trained, members, _best_rates(trained, len(protocol.learning_rates)))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The trained networks of a group; those of the best learning rate of each cost count."""
+
+    encoder: TableEncoder
+    units: Units
+    trained: Trained
+    members: list[Member]
+    best: list[int]
+
+    def predictions(self, X: pd.DataFrame) -> Floats:
+        """Give h(x) in original units (cost, row)."""
+        return self.units.restore(_outputs(self.trained.regressor, self.best, self.encoder.transform(X)))
+
+    def scores(self, X: pd.DataFrame) -> Floats:
+        """Give r(x), > 0 to accept (cost, row)."""
+        assert self.trained.rejector is not None  # not for the regressor alone
+        return _outputs(self.trained.rejector, self.best, self.encoder.transform(X))
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        """Learning rate and epoch chosen for each cost."""
+        return [
+            {"learning_rate": self.members[each].learning_rate, "epoch": int(self.trained.epoch[each])}
+            for each in self.best
+        ]
 
 
 @dataclass(frozen=True)

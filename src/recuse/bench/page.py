@@ -21,7 +21,12 @@ percent.
 
 
 def write_page(
-    paper: Paper, tables: dict[str, pd.DataFrame], figures: Sequence[Path], path: Path, command: str
+    paper: Paper,
+    tables: dict[str, pd.DataFrame],
+    figures: Sequence[Path],
+    path: Path,
+    command: str,
+    remarks: Sequence[str] = (),
 ) -> None:
     """Write the page that a reader of the paper opens first.
 
@@ -35,12 +40,15 @@ def write_page(
     path : Path
     command : str
         What reproduces the page.
+    remarks : sequence of str
+        Paragraphs under the summary.
     """
     repeats = max(int(table["repeats"].max()) for table in tables.values())
     parts = [
         f"# {paper.title}: ours beside the printed numbers",
         f"{paper.citation}\n\nReproduce with\n\n    {command}",
         "## In short\n\n" + _summary(tables),
+        *remarks,
     ]
     discussion = path.parent / "discussion.md"  # written by hand; it stays as it is
     if discussion.is_file():

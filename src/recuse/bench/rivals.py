@@ -1,27 +1,27 @@
-"""The paper's rivals at its rejection rates: a data set, a method and a repeat -> the measures at every cost."""
+"""The paper's rivals, and our best estimator, at its rejection rates: a data set, a method and a repeat -> measures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
-from recuse import datasets
-from recuse.bench.groups import Group, measures
+from recuse.bench.groups import Decide, Group, Part, run_decisions
+from recuse.bench.methods import fit_auto
 from recuse.bench.spec import Paper, Protocol
 from recuse.bench.tables import COLUMNS, over_repeats
 from recuse.calibration import by_budget
 from recuse.decision import Decision
 from recuse.estimators import SelectiveNetRegressor, mlp_plug
+from recuse.estimators.auto import AutoRejector
 
-__all__ = ["compare", "rival_groups", "run_rival"]
+__all__ = ["at_budgets", "compare", "lowest_accepted_loss", "rival_groups", "run_rival", "unseen_risk"]
 
 Floats = NDArray[np.float64]
+OURS = "auto"
 _METRICS = ("al", "rej", "rcrloss")
 _BUDGET = "budget"  # stands in the place of a surrogate: these methods reject a given share
 
@@ -34,7 +34,7 @@ def rival_groups(
     costs: Sequence[float] | None = None,
 ) -> list[Group]:
     """List one group for each data set, method and repeat of the comparison table."""
-    rivals = paper.comparison.dropna(subset=["target_rejection"])
+    rivals = _with_ours(paper.comparison).dropna(subset=["target_rejection"])
     rivals = rivals if costs is None else rivals[rivals["cost"].isin(costs)]
     return [
         Group(str(dataset), str(method), _BUDGET, repeat, tuple(cells["cost"]), budgets=_budgets(cells))
@@ -48,31 +48,39 @@ def _budgets(cells: pd.DataFrame) -> tuple[float, ...]:
     return tuple((cells["target_rejection"] / 100).tolist())
 
 
+def _with_ours(comparison: pd.DataFrame) -> pd.DataFrame:
+    """Add our best estimator after the methods of each cell, at the lowest rate asked of any of them, or reported."""
+    rate = comparison["target_rejection"].fillna(comparison["rej_mean"])
+    lowest = comparison.assign(target_rejection=rate).groupby(["dataset", "cost"], sort=False)["target_rejection"].min()
+    ours = lowest.reset_index().assign(method=OURS)
+    cells = list(zip(ours["dataset"], ours["cost"], strict=True))
+    table = pd.concat([comparison, ours], ignore_index=True)
+    place = [cells.index(cell) for cell in zip(table["dataset"], table["cost"], strict=True)]
+    return table.assign(place=place).sort_values("place", kind="stable", ignore_index=True).drop(columns="place")
+
+
 def run_rival(group: Group, protocol: Protocol) -> dict[str, Any]:
-    """Fit a method on the training rows, find its threshold on the validation rows, measure on the test rows."""
-    torch.set_num_threads(1)
-    train, validation, (X, y) = datasets.split(datasets.load(group.dataset), group.repeat)
-    decide = _RIVALS[group.model]
-    decisions = decide(group, protocol, train, validation, X)
-    target = np.asarray(y, dtype=np.float64)
-    cells = [{"cost": float(d.cost[0]), **measures(d, target)} for d in decisions]
-    return {"group": asdict(group), "protocol": asdict(protocol), "cells": cells}
+    """Fit a method, find its threshold without the test rows, measure on the test rows."""
+    return run_decisions(group, protocol, _RIVALS[group.model])
 
 
-def _mlp_plug(group: Group, protocol: Protocol, train: Any, validation: Any, X: pd.DataFrame) -> list[Decision]:
+def _mlp_plug(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
     settings = {"epochs": protocol.epochs, "batch_size": protocol.batch_size, "hidden": protocol.hidden}
     both = {f"{part}__{name}": value for part in ("regressor", "risk") for name, value in settings.items()}
     model = mlp_plug(random_state=group.repeat, **both).fit(train[0], train[1])
-    known, score = model.decision_function(validation[0]), model.decision_function(X)
+    return at_budgets(group, model.predict(X), model.decision_function(X), model.decision_function(validation[0]))
+
+
+def at_budgets(group: Group, prediction: Floats, score: Floats, known: Floats) -> list[Decision]:
+    """Decide by the thresholds that reject the budgets among the known scores."""
     thresholds = [by_budget(known, budget, finite_sample=False) for budget in group.budgets]
-    prediction = model.predict(X)
     return [
         Decision(prediction, score > threshold, score - threshold, cost)
         for threshold, cost in zip(thresholds, group.costs, strict=True)
     ]
 
 
-def _selectivenet(group: Group, protocol: Protocol, train: Any, validation: Any, X: pd.DataFrame) -> list[Decision]:
+def _selectivenet(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
     """Each coverage is a network of its own; the settings are those of the original."""
     epochs = min(protocol.epochs, SelectiveNetRegressor().epochs)
     decisions = []
@@ -82,16 +90,28 @@ def _selectivenet(group: Group, protocol: Protocol, train: Any, validation: Any,
     return decisions
 
 
-_RIVALS = {"mlp_plug": _mlp_plug, "selectivenet": _selectivenet}
+def _auto(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    """Fit to all rows but the test rows; what it expected of rows it had not seen gives the thresholds."""
+    model = fit_auto(group, train, validation)
+    return at_budgets(group, model.predict(X), -model.expected_loss(X), -unseen_risk(model))
+
+
+def unseen_risk(model: AutoRejector) -> Floats:
+    """Give the expected loss of every training row by models that have not seen it; copies of a row count."""
+    table = model.out_of_fold_
+    return np.repeat(table["expected_loss"].to_numpy(), table["weight"].to_numpy().astype(int))
+
+
+_RIVALS: dict[str, Decide] = {"mlp_plug": _mlp_plug, "selectivenet": _selectivenet, OURS: _auto}
 
 
 def compare(records: pd.DataFrame, paper: Paper) -> pd.DataFrame:
-    """The comparison table: our runs of all three methods beside the printed ones.
+    """The comparison table: our runs of all three methods beside the printed ones, and our best estimator.
 
     Parameters
     ----------
     records : DataFrame
-        Of the rivals and of the paper's method with the MLP and the mae surrogate.
+        Of the rivals, ours, and the paper's method with the MLP and the mae surrogate.
     paper : Paper
     """
     ours = records.assign(model=records["model"].where(records["surrogate"] == _BUDGET, "rcr_mae"))
@@ -103,14 +123,37 @@ def compare(records: pd.DataFrame, paper: Paper) -> pd.DataFrame:
 
 
 def _printed(paper: Paper) -> pd.DataFrame:
+    methods = _with_ours(paper.comparison)
     parts = [
-        paper.comparison.assign(
-            model=paper.comparison["method"],
+        methods.assign(
+            model=methods["method"],
             metric=metric,
-            paper_mean=paper.comparison[f"{metric}_mean"],
-            paper_std=paper.comparison[f"{metric}_std"],
+            paper_mean=methods[f"{metric}_mean"],
+            paper_std=methods[f"{metric}_std"],
         )
         for metric in _METRICS
     ]
-    # cell by cell as printed: the three methods of a cost stand together
+    # cell by cell as printed: the methods of a cost stand together
     return pd.concat(parts).rename_axis("row").reset_index().sort_values(["row", "metric"], kind="stable")
+
+
+def lowest_accepted_loss(table: pd.DataFrame) -> dict[str, int]:
+    """Count the cells in which our best estimator has the lowest accepted loss.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `compare` gives it.
+
+    Returns
+    -------
+    dict
+        ``cells``, and of them those in which ours is below ``our_runs`` of all other methods, below all ``printed``
+        numbers, and below ``both``.
+    """
+    loss = table[table["metric"] == "al"].set_index(["dataset", "cost"])
+    others = loss[loss["model"] != OURS].groupby(level=[0, 1], sort=False)
+    ours = loss.loc[loss["model"] == OURS, "mean"]
+    runs, printed = (ours < others[column].min().reindex(ours.index) for column in ("mean", "paper_mean"))
+    counts = {"cells": len(ours), "our_runs": runs.sum(), "printed": printed.sum(), "both": (runs & printed).sum()}
+    return {name: int(count) for name, count in counts.items()}

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any
 
 import pandas as pd
 from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from recuse.bench.groups import SUPERVISED, Group, run_group
 from recuse.bench.spec import Paper, Protocol
 from recuse.bench.store import GroupStore, write_text
 from recuse.progress import progress_bar
 
-__all__ = ["record_environment", "run_groups", "share_groups", "table_groups"]
+__all__ = ["group_seconds", "record_environment", "run_groups", "share_groups", "table_groups"]
 
 Work = Callable[[Group, Protocol], dict[str, Any]]
 _PACKAGES = ("recuse", "torch", "numpy", "scikit-learn", "pandas", "joblib")
@@ -73,6 +75,7 @@ def run_groups(
     folder: Path,
     *,
     work: Work = run_group,
+    reuse: Path | None = None,
     jobs: int = 1,
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -86,11 +89,13 @@ def run_groups(
         Where finished groups are kept; a run that was cut off goes on from there.
     work : callable
         What runs a group.
+    reuse : Path, optional
+        Another folder of finished groups, which is only read.
     jobs : int
         Processes, with one thread each. The numbers do not depend on it.
     progress : bool
     """
-    store = GroupStore(folder, protocol)
+    store = GroupStore(folder, protocol, reuse)
     missing = [group for group in groups if store.load(group) is None]
     workers = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     with progress_bar("running groups", total=len(groups), show=progress) as tell:
@@ -103,7 +108,10 @@ def run_groups(
 
 def _run_and_store(group: Group, store: GroupStore, work: Work) -> str:
     """Run in a worker, which stores the result itself: it is safe even if the parent dies."""
-    store.save(group, work(group, store.protocol))
+    start = time.process_time()  # of the processor: a busy machine does not count
+    with threadpool_limits(limits=1):
+        result = work(group, store.protocol)
+    store.save(group, result | {"seconds": round(time.process_time() - start, 2)})
     return group.key
 
 
@@ -119,6 +127,17 @@ def _records(group: Group, store: GroupStore) -> list[dict[str, Any]]:
         "repeat": group.repeat,
     }
     return [identity | cell for cell in result["cells"]]
+
+
+def group_seconds(groups: Sequence[Group], protocol: Protocol, folder: Path) -> pd.DataFrame:
+    """Processor time of each group that was run in this folder: columns dataset, model, surrogate, repeat, seconds."""
+    store = GroupStore(folder, protocol)
+    names = ["dataset", "model", "surrogate", "repeat", "seconds"]
+    found = [(group, store.load(group) or {}) for group in groups]
+    rows = [
+        (g.dataset, g.model, g.surrogate, g.repeat, result["seconds"]) for g, result in found if "seconds" in result
+    ]
+    return pd.DataFrame(rows, columns=names)
 
 
 def record_environment(path: Path) -> None:

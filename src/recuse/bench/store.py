@@ -36,40 +36,44 @@ class GroupStore:
     folder : Path
     protocol : Protocol
         A stored result counts only if it was made by this protocol.
+    reuse : Path, optional
+        Another such folder, which is only read: what is not in the first may be there.
     """
 
-    def __init__(self, folder: Path, protocol: Protocol) -> None:
-        self.folder, self.protocol = folder, protocol
+    def __init__(self, folder: Path, protocol: Protocol, reuse: Path | None = None) -> None:
+        self.folder, self.protocol, self.reuse = folder, protocol, reuse
 
     def save(self, group: Group, result: dict[str, Any]) -> None:
         """Keep the result of a group, beside what is stored of it for other costs."""
-        stored = self._read(group)
+        stored = self._read(group, self.folder)
         if stored is not None:
             new = {cell.get("cost") for cell in result["cells"]}
             cells = result["cells"] + [cell for cell in stored["cells"] if cell.get("cost") not in new]
             cells.sort(key=lambda cell: cell.get("cost", 0.0))
             costs = [cell["cost"] for cell in cells if "cost" in cell]
             result = result | {"group": result["group"] | {"costs": costs}, "cells": cells}
-        write_text(self._path(group), json.dumps(result, indent=1) + "\n")
+        write_text(self.folder / _file(group), json.dumps(result, indent=1) + "\n")
 
     def load(self, group: Group) -> dict[str, Any] | None:
         """Give the stored result of a group, cut to its costs, or None if it must be run."""
-        result = self._read(group)
-        if result is None or not set(group.costs) <= set(result["group"]["costs"]):
-            return None
-        result["cells"] = [cell for cell in result["cells"] if not group.costs or cell["cost"] in group.costs]
-        return result
+        for folder in (self.folder, self.reuse):
+            result = None if folder is None else self._read(group, folder)
+            if result is not None and set(group.costs) <= set(result["group"]["costs"]):
+                cells = [cell for cell in result["cells"] if not group.costs or cell["cost"] in group.costs]
+                return result | {"cells": cells}
+        return None
 
-    def _read(self, group: Group) -> dict[str, Any] | None:
+    def _read(self, group: Group, folder: Path) -> dict[str, Any] | None:
         try:
-            result: dict[str, Any] = json.loads(self._path(group).read_text(encoding="utf-8"))
+            result: dict[str, Any] = json.loads((folder / _file(group)).read_text(encoding="utf-8"))
             same = result["protocol"] == _plain(asdict(self.protocol)) and "cells" in result and "group" in result
         except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
             return None  # never run, or written by something else: run it again
         return result if same else None
 
-    def _path(self, group: Group) -> Path:
-        return self.folder / f"{group.key}.json"
+
+def _file(group: Group) -> str:
+    return f"{group.key}.json"
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,229 @@
+"""The methods of the leaderboard: a data set, a method and a repeat -> the measures at every cost.
+
+A method is one entry of `METHODS`: what to call it and a function that decides about the test rows. To add one, write
+the function and the entry; tables, figures and ranks follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from recuse.bench.groups import SUPERVISED, Decide, Group, Part, fit_group, run_decisions, run_group
+from recuse.bench.spec import Paper, Protocol
+from recuse.decision import Decision
+from recuse.estimators import (
+    RcRRegressor,
+    RejectingRegressor,
+    RiskRejector,
+    SelectiveNetRegressor,
+    fit_costs,
+    knn_plug,
+    mlp_plug,
+    no_rejection,
+)
+from recuse.estimators.auto import AutoRejector
+
+__all__ = ["ALWAYS_ACCEPT", "METHODS", "Method", "choose", "fit_auto", "method_groups", "run_method", "together"]
+
+_COST = "cost"  # stands in the place of a surrogate: these methods are told the cost
+_NETWORK = "mlp"  # the paper's model that the methods are compared with
+_APART = "training; validation chooses"
+_BOTH = "both together"
+
+
+@dataclass(frozen=True)
+class Method:
+    """One entry of the leaderboard.
+
+    Attributes
+    ----------
+    name : str
+        In files and on the command line.
+    title : str
+        On the page and in figures.
+    description : str
+        One line.
+    rows : str
+        Which rows it learns from.
+    decide : callable, optional
+        (group, protocol, train, validation, X) -> one Decision for each cost of the group. Without it, the method is
+        the joint training of the paper, run exactly as `recuse bench paper` runs it.
+    surrogate : str
+        Of the joint training.
+    """
+
+    name: str
+    title: str
+    description: str
+    rows: str
+    decide: Decide | None = None
+    surrogate: str = _COST
+
+    @property
+    def model(self) -> str:
+        """The name its groups go by; those of joint training are shared with the reproduction."""
+        return _NETWORK if self.decide is None else self.name
+
+    def group(self, dataset: str, repeat: int, costs: tuple[float, ...]) -> Group:
+        """Give the unit of work."""
+        return Group(dataset, self.model, self.surrogate, repeat, costs)
+
+
+def method_groups(
+    methods: Sequence[Method], paper: Paper, *, repeats: int | None = None, datasets: Sequence[str] | None = None
+) -> list[Group]:
+    """List one group for each method, data set and repeat."""
+    return [
+        method.group(dataset, repeat, costs)
+        for method in methods
+        for dataset, costs in paper.costs.items()
+        if datasets is None or dataset in datasets
+        for repeat in range(repeats or paper.protocol.repeats)
+    ]
+
+
+def run_method(group: Group, protocol: Protocol, methods: Sequence[Method]) -> dict[str, Any]:
+    """Run one group of one of the methods."""
+    decide = next(method.decide for method in methods if method.model == group.model)
+    return run_group(group, protocol) if decide is None else run_decisions(group, protocol, decide)
+
+
+def choose(names: Sequence[str] | None, known: Mapping[str, Method] | None = None) -> list[Method]:
+    """Find methods by name, or give all of them.
+
+    Examples
+    --------
+    >>> [method.title for method in choose(["knn_plug", "selectivenet"])]
+    ['Knn-Plug', 'SelectiveNet']
+    """
+    methods = METHODS if known is None else known
+    for name in names or ():
+        if name not in methods:
+            raise ValueError(f"methods must be among {list(methods)}, got {name!r}")
+    return [methods[name] for name in (methods if names is None else names)]
+
+
+def together(train: Part, validation: Part) -> Part:
+    """Training and validation rows as one table, for methods that divide their rows themselves."""
+    return pd.concat([train[0], validation[0]]), pd.concat([train[1], validation[1]])
+
+
+def _shape(protocol: Protocol) -> dict[str, Any]:
+    """The paper's networks, as parameters of our estimators."""
+    return {
+        "hidden": protocol.hidden,
+        "epochs": protocol.epochs,
+        "batch_size": protocol.batch_size,
+        "learning_rate": protocol.learning_rates,
+    }
+
+
+def _at_every_cost(model: RejectingRegressor, group: Group, X: pd.DataFrame) -> list[Decision]:
+    return [model.decide(X, cost=cost) for cost in group.costs]
+
+
+def _always_accept(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    alone = replace(group, model=_NETWORK, surrogate=SUPERVISED, costs=())
+    prediction = fit_group(alone, protocol, train, validation).predictions(X)[0]
+    everything = np.ones(len(prediction))
+    return [Decision(prediction, everything, everything, cost) for cost in group.costs]
+
+
+def _rcr_crossfit(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    model = RcRRegressor(residuals="crossfit", n_members=8, random_state=group.repeat, **_shape(protocol))
+    return [fitted.decide(X) for fitted in fit_costs(model, *train, costs=group.costs, validation=validation)]
+
+
+def _rcr_any_cost(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    low, high = min(group.costs), max(group.costs)
+    span = (low, max(high, 1.1 * low))  # a range has two ends, even round a single cost
+    model = RcRRegressor(span, residuals="crossfit", n_members=8, random_state=group.repeat, **_shape(protocol))
+    return _at_every_cost(model.fit(*train, validation=validation), group, X)
+
+
+def _selectivenet(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    epochs = min(protocol.epochs, SelectiveNetRegressor().epochs)
+    model = SelectiveNetRegressor(None, group.costs[0], epochs=epochs, random_state=group.repeat)
+    return _at_every_cost(model.fit(*train, validation=validation), group, X)
+
+
+def _knn_plug(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    return _at_every_cost(knn_plug(random_state=group.repeat).fit(*together(train, validation)), group, X)
+
+
+def _mlp_plug(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    both = {f"{part}__{key}": value for part in ("regressor", "risk") for key, value in _shape(protocol).items()}
+    return _at_every_cost(mlp_plug(random_state=group.repeat, **both).fit(*together(train, validation)), group, X)
+
+
+def _no_rejection(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    shape = {f"regressor__{key}": value for key, value in _shape(protocol).items()}
+    return _at_every_cost(no_rejection(random_state=group.repeat, **shape).fit(*together(train, validation)), group, X)
+
+
+def _risk_rejector(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    return _at_every_cost(RiskRejector(random_state=group.repeat).fit(*together(train, validation)), group, X)
+
+
+def fit_auto(group: Group, train: Part, validation: Part, **parameters: Any) -> AutoRejector:
+    """Fit our best estimator to training and validation rows, once for all costs of the group, round their middle."""
+    middle = float(np.exp(np.log(group.costs).mean()))
+    return AutoRejector(middle, random_state=group.repeat, **parameters).fit(*together(train, validation))
+
+
+def _auto(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
+    return _at_every_cost(fit_auto(group, train, validation), group, X)
+
+
+# the yardsticks come from it, and it is not ranked
+ALWAYS_ACCEPT = Method(
+    "always_accept",
+    "always accept",
+    "the paper's network, trained on squared error alone",
+    _APART,
+    _always_accept,
+    SUPERVISED,
+)
+_ENTRIES = (
+    Method("auto", "AutoRejector", "a cross-fitted blend, weighted by out-of-fold RcR loss; fitted once", _BOTH, _auto),
+    Method(
+        "risk_rejector",
+        "RiskRejector",
+        "boosted trees and extra-trees for their risk, cross-fitted: its defaults",
+        _BOTH,
+        _risk_rejector,
+    ),
+    Method(
+        "rcr_crossfit",
+        "RcR, cross-fitted",
+        "RcR with 8 members a fold; rejectors learn from errors on rows left out; fitted for each cost",
+        _APART,
+        _rcr_crossfit,
+    ),
+    Method(
+        "rcr_any_cost",
+        "RcR, any cost",
+        "as RcR, cross-fitted, but fitted once for the whole range of costs",
+        _APART,
+        _rcr_any_cost,
+    ),
+    Method("rcr_mae", "RcR, mae", "joint training as in the paper, mae surrogate", _APART, surrogate="mae"),
+    Method("rcr_logistic", "RcR, logistic", "joint training, logistic surrogate", _APART, surrogate="logistic"),
+    Method("rcr_square", "RcR, square", "joint training, square surrogate", _APART, surrogate="square"),
+    Method(
+        "selectivenet",
+        "SelectiveNet",
+        "networks for ten coverages; at each cost the validation loss chooses network and threshold",
+        _APART,
+        _selectivenet,
+    ),
+    Method("mlp_plug", "MLP-Plug", "a network, and another for its residuals on the same rows", _BOTH, _mlp_plug),
+    Method("knn_plug", "Knn-Plug", "ten neighbours, and again for their residuals", _BOTH, _knn_plug),
+    Method("no_rejection", "No-rejection", "a network, and a kernel average of its errors", _BOTH, _no_rejection),
+)
+METHODS = {method.name: method for method in _ENTRIES}

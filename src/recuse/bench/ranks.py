@@ -1,0 +1,119 @@
+"""Which method is better, and how sure is that: losses by cell and split in, ranks, tests and intervals out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan, sqrt
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+__all__ = ["Friedman", "critical_difference", "friedman", "interval", "mean_ranks", "resampled"]
+
+Floats = NDArray[np.float64]
+
+_LEVEL = 0.05
+_DRAWS = 1000
+
+
+def mean_ranks(losses: Floats) -> Floats:
+    """Rank the methods within each block, 1 for the lowest loss, and average over the blocks.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (..., n_blocks, n_methods)
+
+    Returns
+    -------
+    ndarray of shape (..., n_methods)
+        Methods of equal loss share the mean of their ranks.
+
+    Examples
+    --------
+    >>> mean_ranks(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 9.0]]))
+    array([1.25, 1.75, 3.  ])
+    """
+    ranks: Floats = stats.rankdata(losses, axis=-1)
+    return np.asarray(ranks.mean(axis=-2))
+
+
+def critical_difference(methods: int, blocks: int, level: float = _LEVEL) -> float:
+    """Give the difference of mean ranks from which on two methods differ by Nemenyi's test.
+
+    Examples
+    --------
+    >>> round(critical_difference(methods=5, blocks=30), 3)
+    1.114
+    """
+    if methods < 2:
+        return nan
+    studentised = stats.studentized_range.ppf(1 - level, methods, np.inf)
+    return float(studentised / sqrt(2) * sqrt(methods * (methods + 1) / (6 * blocks)))
+
+
+@dataclass(frozen=True)
+class Friedman:
+    """Friedman's test that all methods are alike, and Nemenyi's critical difference of two of them."""
+
+    blocks: int
+    statistic: float
+    p_value: float
+    critical_difference: float
+
+
+def friedman(losses: Floats) -> Friedman:
+    """Test whether the methods differ; NaN with fewer than three methods or two blocks.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_blocks, n_methods)
+        The test takes the blocks to be independent.
+
+    Examples
+    --------
+    >>> test = friedman(np.array([[1.0, 2.0, 3.0], [1.5, 2.5, 9.0], [1.0, 4.0, 6.0], [0.1, 0.2, 0.3]]))
+    >>> test.statistic, round(test.p_value, 3)
+    (8.0, 0.018)
+    """
+    blocks, methods = losses.shape
+    difference = critical_difference(methods, blocks)
+    if methods < 3 or blocks < 2:
+        return Friedman(blocks, nan, nan, difference)
+    statistic, p_value = stats.friedmanchisquare(*losses.T)
+    return Friedman(blocks, float(statistic), float(p_value), difference)
+
+
+def resampled(losses: pd.DataFrame, draws: int = _DRAWS, seed: int = 0) -> Floats:
+    """Draw the splits of each data set anew, with replacement, and average the losses over them.
+
+    Methods and costs of a data set share its splits, so they are drawn together.
+
+    Parameters
+    ----------
+    losses : DataFrame
+        One column per method; the index is (dataset, cost, repeat), every cost of a data set with the same repeats.
+    draws : int
+    seed : int
+
+    Returns
+    -------
+    ndarray of shape (draws, n_cells, n_methods)
+        The cells (dataset, cost) in the order of the index.
+    """
+    random = np.random.default_rng(seed)
+    parts = []
+    for _, part in losses.groupby(level="dataset", sort=False):
+        costs = part.index.get_level_values("cost").nunique()
+        values = part.to_numpy().reshape(costs, -1, losses.shape[1])  # (cost, repeat, method)
+        repeats = values.shape[1]
+        chosen = random.integers(repeats, size=(draws, repeats))
+        parts.append(values[:, chosen].mean(axis=2).swapaxes(0, 1))  # (draw, cost, method)
+    return np.concatenate(parts, axis=1)
+
+
+def interval(values: Floats, share: float = 0.95) -> tuple[Floats, Floats]:
+    """Give the ends between which this share of the draws lies; `values` has shape (draws, n_methods)."""
+    low, high = np.quantile(values, [(1 - share) / 2, (1 + share) / 2], axis=0)
+    return low, high
