@@ -7,7 +7,10 @@ import pytest
 
 from recuse.extras import import_extra
 
-EXTRAS = ("matplotlib", "plotly", "pyarrow", "dask", "lightning", "monai", "PIL", "onnx", "onnxruntime", "fastapi")
+EXTRAS = (
+    "matplotlib", "plotly", "pyarrow", "dask", "lightning", "monai", "PIL", "tensorboard", "tifffile", "torchmetrics",
+    "onnx", "onnxruntime", "fastapi",
+)  # fmt: skip
 
 
 def test_importing_recuse_imports_no_extra():

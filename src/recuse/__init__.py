@@ -3,21 +3,28 @@
 Say what a rejection costs; `recuse` learns what to predict and when to leave a row to somebody else.
 """
 
-from recuse import calibration, costs, datasets, estimators, metrics, surrogates, theory
+from recuse import calibration, costs, datasets, estimators, losses, metrics, surrogates, theory
 from recuse._version import __version__
 from recuse.decision import Decision
-from recuse.estimators import RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse.estimators import AutoRejector, RcRImageRegressor, RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse.networks import TwoHeads
+from recuse.training.rejection_loss import RejectionLoss
 
 __all__ = [
+    "AutoRejector",
     "Decision",
+    "RcRImageRegressor",
     "RcRRegressor",
+    "RejectionLoss",
     "RiskRejector",
     "SelectiveNetRegressor",
+    "TwoHeads",
     "__version__",
     "calibration",
     "costs",
     "datasets",
     "estimators",
+    "losses",
     "metrics",
     "surrogates",
     "theory",

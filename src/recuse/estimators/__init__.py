@@ -3,6 +3,7 @@
 from recuse.estimators.auto import AutoRejector
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.cost_path import fit_costs
+from recuse.estimators.images import RcRImageRegressor
 from recuse.estimators.joint import RcRRegressor
 from recuse.estimators.kernel import KernelAverage
 from recuse.estimators.mlp import StackedMLPRegressor
@@ -13,6 +14,7 @@ from recuse.estimators.selective import SelectiveNetRegressor
 __all__ = [
     "AutoRejector",
     "KernelAverage",
+    "RcRImageRegressor",
     "RcRRegressor",
     "RejectingRegressor",
     "RiskRejector",

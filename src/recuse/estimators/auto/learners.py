@@ -85,7 +85,7 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    return ExtraTreesRegressor(**_forest_size(n_rows, trees=400))
+    return ExtraTreesRegressor(**_forest_size(n_rows, trees=300))
 
 
 def _process(n_rows: int, loss: TargetLoss) -> Any:
