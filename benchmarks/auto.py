@@ -1,8 +1,8 @@
 """How good AutoRejector is where the truth is known, how well its risk is calibrated, and how it scales.
 
-    python benchmarks/auto.py bayes         loss over Bayes risk on 20,000 rows
-    python benchmarks/auto.py calibration   expected against observed loss over ten bins, on test rows
-    python benchmarks/auto.py scale         a million rows in ten minutes
+python benchmarks/auto.py bayes         loss over Bayes risk on 20,000 rows
+python benchmarks/auto.py calibration   expected against observed loss over ten bins, on test rows
+python benchmarks/auto.py scale         a million rows in ten minutes
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def bayes(n_jobs: int) -> None:
     for cost in costs:
         decision = model.decide(X_new, cost=cost)
         error = (decision.prediction - mean) ** 2 + variance  # its expectation over the noise
-        loss, best = np.where(decision.accepted, error, cost).mean(), theory.bayes_risk(variance, cost).mean()
+        loss, best = np.where(decision.accepted, error, cost).mean(), theory.bayes_risk(variance, cost)
         agreement = np.mean(decision.accepted == (variance < cost))
         print(f"cost {cost:.3f}: loss / Bayes risk {loss / best:.4f}, agreement with Bayes' rule {agreement:.1%}")
 
@@ -62,7 +62,7 @@ def scale(n_jobs: int, rows: int = 1_000_000, limit: float = 600.0) -> None:
     start = time.monotonic()
     decision = model.decide(X_new)
     error = (decision.prediction - mean) ** 2 + variance
-    loss, best = np.where(decision.accepted, error, cost).mean(), theory.bayes_risk(variance, cost).mean()
+    loss, best = np.where(decision.accepted, error, cost).mean(), theory.bayes_risk(variance, cost)
     print(f"loss / Bayes risk {loss / best:.4f}; {len(X_new) / (time.monotonic() - start):.0f} rows decided a second")
 
 

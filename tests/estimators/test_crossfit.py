@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from recuse import RcRRegressor, datasets
-from recuse.estimators import crossfit
+from recuse.estimators import crossfit, fit_costs
 from recuse.networks import outputs
 from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, mixed_frame
 
@@ -35,7 +36,7 @@ def same(one, other, rows=NEW, rtol=0.0, cost=None):
 
 @pytest.fixture
 def learned(monkeypatch):
-    """The tables the rejectors learned from, as (train, validation) of each fit."""
+    """The tables the rejectors of each fold learned from and were chosen by; validation rows come last in the first."""
     tables = []
 
     def spy(table, validation, *rest):
@@ -52,23 +53,76 @@ def pure_noise(n_rows=200):
     return random.normal(size=(n_rows, 5)), random.normal(size=n_rows)
 
 
+def errors_left_out(learned):
+    """The errors on all training rows, each by members that left it out."""
+    return torch.cat([own.y for _, own in learned]).numpy()
+
+
+def names_of(table):
+    """Every row of a table by its two features, as often as it is there."""
+    return [tuple(row) for row in table.x[:, :2].tolist()]
+
+
+THIRDS = [(np.flatnonzero(np.arange(len(X)) % 3 != k), np.arange(k, len(X), 3)) for k in range(3)]
+
+
+def own_rejections(model, cost):
+    """Of each of `THIRDS`: what its rejectors accept (rejector, row), the errors and the costs, by what left it out."""
+    translation, (n_regressors, n_rejectors) = model._translation, (len(s) // 3 for s in stacks_of(model))
+    for fold, (_, rows) in enumerate(THIRDS):
+        features = translation.features(X[rows])
+        said = outputs(model.regressor_.take([n_regressors * fold + i for i in range(n_regressors)]), features)
+        prediction, row_cost = said.mean(axis=0), np.broadcast_to(cost, len(X))[rows]
+        seen = model._sight.inputs(features, prediction, said.std(axis=0), row_cost)
+        score = outputs(model.rejector_.take([n_rejectors * fold + i for i in range(n_rejectors)]), seen)
+        if model._costs is not None:
+            score = score + model._costs.offset(torch.as_tensor(row_cost)).numpy()
+        yield score > 0, (translation.prediction(prediction) - Y[rows]) ** 2, row_cost
+
+
+def stacks_of(model):
+    return model.regressor_, model.rejector_
+
+
 class TestOutOfFold:
     def test_errors_are_of_rows_left_out_however_well_the_rows_are_known(self, learned):
         X, y = pure_noise()
         # chosen on the very rows it is trained on, a regressor learns them by heart
         model = make(epochs=300, learning_rate=1e-2, n_members=2).fit(X, y, validation=(X, y))
         in_sample = np.mean((model.predict(X) - y) ** 2) / y.var()
-        ((table, known),) = learned
         assert in_sample < 0.6
-        assert float(known.y.mean()) == pytest.approx(in_sample, rel=1e-4)  # these rows the members have seen
-        assert float(table.y.mean()) > 1.0
+        for table, _ in learned:
+            assert float(table.y[-len(y) :].mean()) == pytest.approx(in_sample, rel=1e-4)  # the members have seen these
+            assert float(table.y[: -len(y)].mean()) > 1.0
+        assert len(errors_left_out(learned)) == len(y)
+        assert errors_left_out(learned).mean() > 1.0
+
+    def test_the_error_of_a_row_is_that_of_the_regressors_of_its_fold(self, learned):
+        model = make(n_members=2, cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
+        for (_, own), (_, errors, _) in zip(learned, own_rejections(model, 1.0), strict=True):
+            told = model._translation.loss(own.y.double().numpy())
+            np.testing.assert_allclose(np.sort(told), np.sort(errors), rtol=1e-4, atol=1e-6)
+
+    def test_each_rejector_is_chosen_by_rows_it_did_not_learn_from(self, learned):
+        make(n_members=4).fit(X, Y)
+        for table, own in learned:
+            assert len(own.y) == 20  # a third of the 60 rows that do not choose regressors
+            assert not set(names_of(table)) & set(names_of(own))
+
+    def test_every_error_is_learned_from_by_the_rejectors_of_other_folds_and_chooses_those_of_its_own(self, learned):
+        make().fit(X, Y, validation=(NEW, NEW_Y))
+        times = Counter(name for table, _ in learned for name in names_of(table))
+        chooses = Counter(name for _, own in learned for name in names_of(own))
+        assert sorted(times.values()) == [2] * len(X) + [3] * len(NEW)  # validation rows are of no fold
+        assert sorted(chooses.values()) == [1] * len(X)
+        assert {name for name, count in times.items() if count == 2} == set(chooses)
 
     def test_the_inputs_do_not_give_the_error_away(self, learned):
         X, y = pure_noise(400)
         make(epochs=300, learning_rate=1e-2, n_members=3).fit(X, y, validation=(X, y))
-        ((table, _),) = learned
-        prediction, spread = table.x[:, -2].numpy(), table.x[:, -1].numpy()
-        error = table.y.numpy()
+        inputs, error = torch.cat([own.x for _, own in learned]).numpy(), errors_left_out(learned)
+        order = np.lexsort(inputs[:, :5].T)
+        (prediction, spread), error = inputs[order, 5:].T, error[order]
         far = prediction**2  # a prediction far from the mean errs more, whatever the target
         rest = error - np.polyval(np.polyfit(far, error, 1), far)
         assert abs(np.corrcoef(rest, spread)[0, 1]) < 0.2
@@ -82,17 +136,18 @@ class TestOutOfFold:
 
     def test_validation_errors_are_those_of_the_mean_of_all_regressors(self, learned):
         model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
-        ((_, validation),) = learned
-        errors = model._translation.loss(validation.y.double().numpy())
-        np.testing.assert_allclose(np.sort(errors), np.sort((model.predict(NEW) - NEW_Y) ** 2), rtol=1e-4, atol=1e-6)
+        for table, _ in learned:
+            errors = np.sort(model._translation.loss(table.y[-len(NEW) :].double().numpy()))
+            np.testing.assert_allclose(errors, np.sort((model.predict(NEW) - NEW_Y) ** 2), rtol=1e-4, atol=1e-6)
 
-    def test_the_inputs_of_new_rows_are_those_the_rejectors_were_chosen_by(self, learned):
+    def test_the_inputs_of_new_rows_are_those_of_validation_rows_in_learning(self, learned):
         model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
-        ((_, validation),) = learned
         seen = model._seen(model._translation.features(NEW), np.ones(len(NEW)))
         assert seen.shape == (len(NEW), 4)  # two features, h(x), disagreement
-        order = [np.lexsort(rows.T) for rows in (seen.round(4), validation.x.double().numpy().round(4))]
-        np.testing.assert_allclose(seen[order[0]], validation.x.numpy()[order[1]], atol=1e-3)
+        for table, _ in learned:
+            known = table.x[-len(NEW) :].double().numpy()
+            order = [np.lexsort(rows.T) for rows in (seen.round(4), known.round(4))]
+            np.testing.assert_allclose(seen[order[0]], known[order[1]], atol=1e-3)
 
     def test_the_disagreement_of_new_rows_is_the_mean_over_the_folds_of_that_within_them(self):
         model = make(n_members=3, cv=2).fit(X, Y)
@@ -131,6 +186,21 @@ class TestNumbers:
         model = make(cost=(0.5, 4.0)).fit(X, Y, sample_weight=weight)
         same(model, make(cost=(0.5, 4.0)).fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight)), cost=1.0)
 
+    @pytest.mark.parametrize("validation", [None, (NEW, NEW_Y)], ids=["a share", "given"])
+    def test_the_unit_of_the_weights_does_not_matter(self, validation):
+        weight = 1.0 + np.arange(len(X)) % 3
+        one, other = (make().fit(X, Y, sample_weight=unit * weight, validation=validation) for unit in (1, 1024))
+        same(one, other)
+
+    def test_a_row_of_half_the_weight_counts_half_for_the_rejectors_to_train_on_or_to_choose_by(self, learned):
+        for light in range(12):
+            learned.clear()
+            weight = np.where(np.arange(12) == light, 1.0, 2.0)
+            make(epochs=1, learning_rate=1e-2).fit(X[:12], Y[:12], sample_weight=weight)
+            weights = torch.cat([torch.cat([table.weight, own.weight]) for table, own in learned])
+            assert sorted(set(weights.tolist())) == [1.0, 2.0]
+            assert (weights == 1.0).sum() == 3  # of all three folds
+
     def test_the_order_of_the_rows_does_not_matter(self):
         order = np.random.default_rng(3).permutation(len(X))
         same(make().fit(X[order], Y[order]), make().fit(X, Y))
@@ -160,16 +230,29 @@ class TestNumbers:
     def test_the_prediction_is_the_mean_and_the_score_the_mean_clipped_score(self):
         model = make(n_members=2).fit(X, Y)
         assert len(model.regressor_) == 6
-        assert len(model.rejector_) == len(model.learning_rate_) == len(model.best_epoch_) == 2
+        assert len(model.rejector_) == 3
         features = model._translation.features(NEW)
         mean = outputs(model.regressor_, features).mean(axis=0)
         np.testing.assert_allclose(model.predict(NEW), model._translation.prediction(mean))
         scores = outputs(model.rejector_, model._seen(features, np.ones(len(NEW)))).clip(-1, 1)
         np.testing.assert_allclose(model.decision_function(NEW), scores.mean(axis=0))
 
+    @pytest.mark.parametrize(("n_members", "rejectors"), [(1, 3), (3, 3), (4, 6)])
+    def test_each_fold_has_equally_many_rejectors_and_all_together_at_least_as_many_as_members(
+        self, n_members, rejectors
+    ):
+        model = make(n_members=n_members, epochs=2).fit(X, Y)
+        assert len(model.regressor_) == 3 * n_members
+        assert len(model.rejector_) == len(model.learning_rate_) == len(model.best_epoch_) == rejectors
+
+    def test_the_rejectors_differ_in_their_initial_weights(self):
+        model = make(n_members=4, epochs=1, learning_rate=1e-9).fit(X, Y)
+        said = outputs(model.rejector_, model._seen(model._translation.features(NEW), np.ones(len(NEW))))
+        assert len({row.round(3).tobytes() for row in said}) == 6
+
     def test_the_history_is_that_of_the_rejectors(self):
-        model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
-        assert model.history_.shape == (12, 2)
+        model = make(n_members=4).fit(X, Y, validation=(NEW, NEW_Y))
+        assert model.history_.shape == (12, 6)
         assert model.best_epoch_ == model.history_.argmin(axis=0).tolist()
         assert model.validation_loss_ == pytest.approx(model.history_.min(axis=0).mean())
 
@@ -177,11 +260,11 @@ class TestNumbers:
         model = make(n_members=2, cost=(0.5, 4.0)).fit(X, Y)
         same(pickle.loads(pickle.dumps(model)), model, cost=2.0)
 
-    def test_progress_counts_every_fold_and_the_rejectors(self, monkeypatch):
+    def test_progress_counts_the_regressors_and_then_the_rejectors_of_every_fold(self, monkeypatch):
         told = []
         monkeypatch.setattr("recuse.training.stacked.Plan.tell", lambda plan, epoch: _tell(plan, epoch, told))
         make(epochs=4).fit(X, Y)
-        assert told == list(range(16))
+        assert told == list(range(24))
 
 
 def _tell(plan, epoch, told):
@@ -193,16 +276,18 @@ def _tell(plan, epoch, told):
 
 
 class TestCosts:
-    def test_the_validation_loss_is_what_a_decision_costs_there(self):
-        model = make().fit(X, Y, validation=(NEW, NEW_Y))
-        assert model.validation_loss_ == pytest.approx(model.decide(NEW).evaluate(NEW_Y)["rcr_loss"], rel=1e-4)
+    @pytest.mark.parametrize("n_members", [1, 4])
+    def test_the_validation_loss_is_what_the_decisions_of_rejectors_cost_on_their_own_fold(self, n_members):
+        model = make(cv=THIRDS, n_members=n_members).fit(X, Y, validation=(NEW, NEW_Y))
+        by_fold = [np.where(accepted, error, cost).mean() for accepted, error, cost in own_rejections(model, 1.0)]
+        assert model.validation_loss_ == pytest.approx(np.mean(by_fold), rel=1e-4)
 
     def test_costs_per_row_are_an_input_and_are_compared_with_the_error_of_their_row(self):
         costs = np.linspace(0.5, 4, len(NEW))
-        model = make().fit(X, Y, cost=ROW_COST, validation=(NEW, NEW_Y, costs))
+        model = make(cv=THIRDS).fit(X, Y, cost=ROW_COST, validation=(NEW, NEW_Y, costs))
         assert model.serves_any_cost
-        measured = model.decide(NEW, cost=costs).evaluate(NEW_Y)["rcr_loss"]
-        assert model.validation_loss_ == pytest.approx(measured, rel=1e-4)
+        by_fold = [np.where(accepted, error, cost).mean() for accepted, error, cost in own_rejections(model, ROW_COST)]
+        assert model.validation_loss_ == pytest.approx(np.mean(by_fold), rel=1e-4)
         with pytest.raises(ValueError, match=r"fitted with one cost per row, so new rows need theirs"):
             model.decide(NEW)
 
@@ -301,6 +386,23 @@ class TestRange:
         constant = clone(model).fit(X, Y, cost=2.0)
         assert constant.decide(NEW) == make(n_members=2, cost=2.0).fit(X, Y).decide(NEW)
 
+    def test_the_score_of_a_rejector_is_what_the_cost_adds_and_what_its_network_says(self, model):
+        costs = np.linspace(0.5, 4.0, len(NEW))
+        said = outputs(model.rejector_, model._seen(model._translation.features(NEW), costs))
+        added = np.log(costs / np.sqrt(0.5 * 4.0)) / np.log(np.sqrt(4.0 / 0.5))
+        np.testing.assert_allclose(model.decision_function(NEW, costs), (said + added).clip(-1, 1).mean(axis=0))
+
+    def test_the_validation_loss_is_in_units_of_the_cost_and_averaged_over_the_range(self):
+        model = make(cost=(0.5, 4.0), cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
+        costs = 0.5 * 8 ** ((np.arange(8) + 0.5) / 8)
+        by_cost = [
+            np.where(accepted, error, cost).mean() / cost[0]
+            for each in costs
+            for accepted, error, cost in own_rejections(model, each)
+        ]
+        # folds of 27 and of 26 rows count alike
+        assert model.validation_loss_ == pytest.approx(np.mean(by_cost), rel=1e-4)
+
     def test_validation_rows_have_no_costs_of_their_own(self):
         model = make(cost=(0.5, 4.0)).fit(X, Y, validation=(NEW, NEW_Y))
         assert 0 < model.validation_loss_ < 2
@@ -331,14 +433,17 @@ class TestQuality:
         assert crossfitted < 1.01 * joint
 
     def test_one_training_for_a_range_serves_each_cost_like_a_training_for_it(self):
-        settings = {**LONGER, "residuals": "crossfit", "cv": 3, "n_members": 2}
-        ranged = RcRRegressor(cost=(0.2, 3.0), **settings).fit(*self.TRAIN)
         costs = (0.3, 0.8, 2.0)
-        for cost in costs:
-            alone = RcRRegressor(cost=cost, **settings).fit(*self.TRAIN)
-            assert self.risk(ranged, cost) < 1.1 * self.risk(alone, cost)
-        rates = [ranged.decide(self.NEW, cost=cost).rejection_rate for cost in costs]
-        assert 1 > rates[0] > rates[1] > rates[2] > 0
+        ranged, *alone = fit_costs(
+            RcRRegressor(**LONGER, residuals="crossfit", cv=3, n_members=2), *self.TRAIN, costs=[(0.2, 3.0), *costs]
+        )
+        for cost, model in zip(costs, alone, strict=True):
+            assert self.risk(ranged, cost) < 1.1 * self.risk(model, cost)
+        accepted = np.array([ranged.decide(self.NEW, cost=cost).accepted for cost in np.geomspace(0.2, 3.0, 20)])
+        rates = accepted.mean(axis=1)
+        assert 0 < rates[0] < rates[5] < rates[10] < rates[15] < rates[-1] < 1
+        hidden_again = (accepted[:-1] & ~accepted[1:]).any(axis=0)  # accepted, but not where a rejection is dearer
+        assert hidden_again.mean() < 0.01
 
 
 class OwnNetwork(nn.Module):
@@ -363,12 +468,12 @@ class TestNetworks:
         assert len({row.tobytes() for row in said}) == 6
 
     def test_a_diverged_training_is_dropped_and_counted_over_folds_and_rejectors(self):
-        with pytest.warns(ConvergenceWarning, match=r"8 of 16 trainings met infinite values") as caught:
+        with pytest.warns(ConvergenceWarning, match=r"9 of 18 trainings met infinite values") as caught:
             model = make(learning_rate=(1e30, 1e-2), n_members=2).fit(X, Y)
         assert len(caught) == 1
         assert caught[0].filename == __file__
-        assert [entry[:2] for entry in model.diverged_] == [(member, 1e30) for member in range(8)]
-        assert model.learning_rate_ == [1e-2, 1e-2]
+        assert [entry[:2] for entry in model.diverged_] == [(member, 1e30) for member in range(9)]
+        assert model.learning_rate_ == [1e-2] * 3
         same(model, make(learning_rate=1e-2, n_members=2).fit(X, Y), rtol=1e-3)
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -429,9 +534,13 @@ class TestParameters:
         by_group = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
         for cv in (by_group, 3):
             make(cv=cv, epochs=150).fit(features, y, validation=(features, y))
-        (grouped, _), (mixed, _) = learned
-        assert float(grouped.y.mean()) > 1.0
-        assert float(mixed.y.mean()) < 0.8 * float(grouped.y.mean())
+        grouped, mixed = errors_left_out(learned[:3]).mean(), errors_left_out(learned[3:]).mean()
+        assert grouped > 1.0
+        assert mixed < 0.8 * grouped
+        for table, own in learned[:3]:  # rejectors are chosen by whole groups, too
+            groups, own_groups = (set(part[:, 1].tolist()) for part in (table.x[:-120], own.x))
+            assert len(own_groups) == 20
+            assert not groups & own_groups
 
     def test_a_single_row_to_train_on_is_too_few(self):
         with pytest.raises(ValueError, match=r"'crossfit' needs at least 2 rows to train on, got n_samples = 1"):

@@ -48,6 +48,13 @@ def plain_network(stack, member):
     return nn.Sequential(*layers[:-1])
 
 
+def accepted_at(cost, trained, x):
+    """What the first rejector accepts at a cost."""
+    seen = x.clone()
+    seen[:, 2] = COSTS.feature(torch.tensor(cost))
+    return outputs(trained.regressor, seen.numpy())[0] + float(COSTS.offset(torch.tensor(cost))) > 0
+
+
 class TestStep:
     @pytest.mark.parametrize("surrogate", SURROGATES)
     @pytest.mark.parametrize("per_row", [False, True])
@@ -132,40 +139,45 @@ class TestTraining:
 
 
 class TestCostRange:
-    def test_the_feature_is_centred_in_the_logarithm_and_of_unit_variance(self):
-        quantiles = torch.linspace(0, 1, 10001, dtype=torch.float64)
-        cost = COSTS.at(quantiles)
+    def test_costs_are_even_in_the_logarithm_and_the_offset_is_centred_there(self):
+        cost = COSTS.at(torch.linspace(0, 1, 101, dtype=torch.float64))
         assert float(cost[0]) == pytest.approx(0.2)
         assert float(cost[-1]) == pytest.approx(5.0)
-        assert float(COSTS.feature(torch.tensor(1.0))) == pytest.approx(0.0, abs=1e-6)
-        assert float(COSTS.feature(cost).std()) == pytest.approx(1.0, rel=1e-3)
+        assert float(COSTS.offset(torch.tensor(1.0))) == pytest.approx(0.0, abs=1e-6)
+        torch.testing.assert_close(COSTS.offset(cost), cost.log() / np.log(5.0))
+        assert float(COSTS.feature(cost).std()) == pytest.approx(1.0, rel=3e-2)
 
-    def test_the_feature_does_not_depend_on_the_units(self):
+    def test_the_offset_does_not_depend_on_the_units(self):
         cost = torch.tensor([0.2, 0.7, 5.0], dtype=torch.float64)
-        torch.testing.assert_close(COSTS.feature(cost), CostRange(2.0, 50.0).feature(10 * cost))
+        torch.testing.assert_close(COSTS.offset(cost), CostRange(2.0, 50.0).offset(10 * cost))
 
-    def test_a_batch_meets_costs_within_the_range_and_errors_in_units_of_them(self):
+    def test_a_batch_meets_costs_within_the_range(self):
         (batch,) = Feed([error_table(50)], CPU).in_order(64)
         before = batch.x.clone()
         met = _at_drawn_costs(batch, COSTS, 2, (0, 1))
-        cost = batch.y[0, 0, :50] / met.y[0, 0, :50]
-        assert 0.2 <= float(cost.min()) < float(cost.max()) <= 5.0
-        torch.testing.assert_close(met.x[0, 2, :50], COSTS.feature(cost), rtol=1e-4, atol=1e-4)
+        assert 0.2 <= float(met.cost.min()) < float(met.cost.max()) <= 5.0
+        torch.testing.assert_close(met.x[0, 2], COSTS.feature(met.cost[0, 0]), rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(met.x[0, [0, 1, 3]], batch.x[0, [0, 1, 3]])
-        torch.testing.assert_close(met.cost, torch.ones_like(batch.y))
+        torch.testing.assert_close(met.y, batch.y)
         torch.testing.assert_close(batch.x, before)  # a batch is dealt out again in the next epoch
+
+    def test_a_dearer_rejection_is_rarer_before_anything_is_learned(self):
+        table = error_table(100)
+        trained = train_rejectors(table, error_table(50, seed=1), [Member(0, 1e-9)], build, Plan(epochs=1), COSTS)
+        rates = [accepted_at(cost, trained, table.x).mean() for cost in (0.2, 1.0, 5.0)]
+        assert rates[0] < rates[1] < rates[2]
 
     def test_drawn_costs_depend_on_the_seed_alone_and_differ_by_epoch(self):
         (batch,) = Feed([error_table(50)], CPU).in_order(64)
-        one, again, other = (_at_drawn_costs(batch, COSTS, 2, seed).y for seed in ((0, 1), (0, 1), (0, 2)))
+        one, again, other = (_at_drawn_costs(batch, COSTS, 2, seed).cost for seed in ((0, 1), (0, 1), (0, 2)))
         torch.testing.assert_close(one, again, rtol=0, atol=0)
         assert not torch.allclose(one[..., :50], other[..., :50])
 
     def test_training_with_drawn_costs_repeats_and_depends_on_the_seed_of_the_table(self):
         def train(seed):
             table = replace(error_table(), seed=seed)
-            plan = Plan(epochs=10)
-            return train_rejectors(table, error_table(50, seed=1), [Member(0, 1e-2)], build, plan, COSTS).loss
+            plan = Plan(epochs=10, batch_size=16)
+            return train_rejectors(table, error_table(50, seed=1), [Member(0, 1e-1)], build, plan, COSTS).history
 
         torch.random.manual_seed(0)
         before = torch.get_rng_state()
@@ -176,7 +188,8 @@ class TestCostRange:
     def test_validation_meets_every_row_at_costs_from_low_to_high(self):
         table = error_table(10, weight=torch.arange(1.0, 11.0))
         several = _at_several_costs(table, COSTS)
-        costs = table.y.repeat_interleave(8) / several.y
+        costs = several.cost
+        torch.testing.assert_close(several.y, table.y.repeat_interleave(8))
         assert several.x.shape == (80, 3)
         torch.testing.assert_close(costs.view(10, 8), costs[:8].expand(10, 8), rtol=1e-4, atol=0)
         assert (costs[:8].diff() > 0).all()
@@ -190,6 +203,4 @@ class TestCostRange:
         trained = train_rejectors(*tables, [Member(0, 1e-2)], build, plan, COSTS)
         new = error_table(1000, seed=2).x
         for cost in (0.4, 1.0, 2.5):
-            new[:, 2] = COSTS.feature(torch.tensor(cost))
-            accepted = outputs(trained.regressor, new.numpy())[0] > 0
-            assert (accepted == (np.exp(new[:, 1].numpy()) < cost)).mean() > 0.85
+            assert (accepted_at(cost, trained, new) == (np.exp(new[:, 1].numpy()) < cost)).mean() > 0.85

@@ -17,6 +17,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Run the experiments of published papers.", no_args_is_help=True)
 
+_HEADERS = {"bayes_ratio": "x Bayes", "rank_correlation": "ranks"}  # a screen is narrow
 PaperOption = Annotated[str, typer.Option(help="Name of a paper, or the path of its TOML file.")]
 
 
@@ -70,10 +71,14 @@ def _print_tables(written: dict[str, pd.DataFrame], output: Path) -> None:
 def _rich_table(title: str, table: pd.DataFrame) -> Table:
     """One row for each cell; ours above, the printed number below in grey."""
     metrics = list(dict.fromkeys(table["metric"]))
-    names = ["dataset", *(name for name in ("model", "surrogate") if table[name].nunique() > 1), "cost"]
-    lines = Table(*names, title=f"{title}: ours, and printed below", header_style="bold")
+    several = [name for name in ("dataset", "model", "surrogate") if table[name].nunique() > 1]
+    names = [*several, "cost"]
+    known = table["paper_mean"].notna().any()
+    lines = Table(title=f"{title}: ours, and printed below" if known else title, header_style="bold")
+    for name in names:
+        lines.add_column(name, no_wrap=True)
     for metric in metrics:
-        lines.add_column(metric, justify="right", no_wrap=True)
+        lines.add_column(_HEADERS.get(metric, metric), justify="right", no_wrap=True)
     for key, cell in table.groupby(names, sort=False):
         labels = [f"{part:g}" if isinstance(part, float) else str(part) for part in key]
         lines.add_row(*labels, *[_both(row) for _, row in cell.iterrows()])
@@ -146,6 +151,67 @@ def _rich_leaderboard(table: pd.DataFrame, summary: pd.DataFrame) -> Table:
             style=None if ranked else "dim",
         )
     return lines
+
+
+@app.command("images")
+def images_command(
+    dataset: Annotated[str, typer.Option(help="agedb, breastpathq, or cellularity, which is generated.")],
+    root: Annotated[Path | None, typer.Option(help="Folder of the pictures of agedb or breastpathq.")] = None,
+    model: Annotated[str | None, typer.Option(help="resnet50 or small_cnn, in place of the protocol's.")] = None,
+    surrogates: Annotated[str | None, typer.Option(help="These surrogates, separated by commas.")] = None,
+    costs: Annotated[str | None, typer.Option(help="These costs, separated by commas.")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Random splits.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; Slow-Start keeps its share of them.")] = None,
+    size: Annotated[int | None, typer.Option(min=16, help="Pixels to a side.")] = None,
+    rows: Annotated[int | None, typer.Option(min=8, help="Training patches, where they are generated.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results; start again to go on.")] = Path(
+        "results/images"
+    ),
+    jobs: Annotated[int, typer.Option(min=1, help="Trainings at the same time; no number depends on it.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each training on the CPU.")] = 1,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that read pictures for each training.")] = 0,
+    accelerator: Annotated[str, typer.Option(help="auto, cpu, gpu, ... as Lightning calls them.")] = "auto",
+    devices: Annotated[int, typer.Option(min=1, help="Devices that share each training.")] = 1,
+    precision: Annotated[str, typer.Option(help="32, 16-mixed, bf16-mixed, ... as Lightning calls them.")] = "32",
+    figures: Annotated[bool, typer.Option(help="Also draw the figures.")] = True,
+    paper: PaperOption = "rcr2023",
+) -> None:
+    """Run a paper's tables on images, or the like on generated tissue of known Bayes risk."""
+    from recuse.bench.spec import load
+
+    try:
+        from recuse.bench.image_groups import leads
+        from recuse.bench.image_page import in_printed_units
+        from recuse.bench.image_training import Hardware
+        from recuse.bench.images import adjusted, run_images
+
+        whole = load(paper)
+        if dataset not in whole.images:
+            raise ValueError(f"dataset must be one of {', '.join(whole.images)}, got {dataset!r}")
+        spec = adjusted(
+            whole.images[dataset],
+            model=model,
+            surrogates=_words(surrogates),
+            costs=None if costs is None else [float(cost) for cost in _words(costs) or []],
+            repeats=repeats,
+            epochs=epochs,
+            size=size,
+            rows=rows,
+            precision=precision,
+        )
+        hardware = Hardware(accelerator, devices, workers, threads)
+        table = run_images(whole, spec, output, root=root, hardware=hardware, jobs=jobs, draw=figures)
+    except (ValueError, ImportError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+    if not leads():
+        return
+    shown = in_printed_units(table, spec.printed_scale)
+    unit = "" if spec.printed_scale == 1 else f" (costs and losses times {spec.printed_scale:g})"
+    _print_tables({f"{dataset}{unit}": shown[shown["metric"].isin(_SHORT)]}, output)
+
+
+# the measures of images that have room on a screen
+_SHORT = ("rcrloss", "rej", "sup", "oracle", "bayes_ratio", "rank_correlation")
 
 
 @app.command("speed")

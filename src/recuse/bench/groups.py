@@ -59,6 +59,8 @@ class Group:
         Share of the training rows used.
     budgets : tuple of float
         For methods that reject a given share: that share, beside each cost.
+    apart : bool
+        Whether other costs are other groups, which may run at the same time and so need files of their own.
     """
 
     dataset: str
@@ -68,12 +70,14 @@ class Group:
     costs: tuple[float, ...] = ()
     share: float = 1.0
     budgets: tuple[float, ...] = ()
+    apart: bool = False
 
     @property
     def key(self) -> str:
         """A name that is also a file name."""
         share = "" if self.share == 1.0 else f"-{self.share:g}"
-        return f"{self.dataset}-{self.model}-{self.surrogate}{share}-{self.repeat}"
+        costs = "".join(f"-{cost:g}" for cost in self.costs) if self.apart else ""
+        return f"{self.dataset}-{self.model}-{self.surrogate}{share}{costs}-{self.repeat}"
 
 
 # a method: the group, the protocol, training rows, validation rows and test features -> one decision per cost

@@ -17,13 +17,15 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from recuse.bench.groups import SUPERVISED, Group, run_group
+from recuse.bench.image_spec import ImageProtocol
 from recuse.bench.spec import Paper, Protocol
 from recuse.bench.store import GroupStore, write_text
 from recuse.progress import progress_bar
 
-__all__ = ["group_seconds", "record_environment", "run_groups", "share_groups", "table_groups"]
+__all__ = ["environment", "group_seconds", "record_environment", "run_groups", "share_groups", "table_groups"]
 
-Work = Callable[[Group, Protocol], dict[str, Any]]
+Work = Callable[[Group, Any], dict[str, Any]]  # the protocol is of the kind that the store was made with
+Tidy = Callable[[Group, Any], None]
 _PACKAGES = ("recuse", "torch", "numpy", "scikit-learn", "pandas", "joblib")
 
 
@@ -71,12 +73,14 @@ def _chosen_costs(
 
 def run_groups(
     groups: Sequence[Group],
-    protocol: Protocol,
+    protocol: Protocol | ImageProtocol,
     folder: Path,
     *,
     work: Work = run_group,
+    tidy: Tidy | None = None,
     reuse: Path | None = None,
     jobs: int = 1,
+    threads: int = 1,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Run what is not stored yet and give one record for each group and cost, in the order of the groups.
@@ -84,15 +88,19 @@ def run_groups(
     Parameters
     ----------
     groups : sequence of Group
-    protocol : Protocol
+    protocol : Protocol or ImageProtocol
     folder : Path
         Where finished groups are kept; a run that was cut off goes on from there.
     work : callable
         What runs a group.
+    tidy : callable, optional
+        Called with each group that was run and the protocol, once its result is stored.
     reuse : Path, optional
         Another folder of finished groups, which is only read.
     jobs : int
-        Processes, with one thread each. The numbers do not depend on it.
+        Processes. The numbers do not depend on it.
+    threads : int
+        Threads of each process. With another number of them, sums may be rounded otherwise.
     progress : bool
     """
     store = GroupStore(folder, protocol, reuse)
@@ -100,18 +108,20 @@ def run_groups(
     workers = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     with progress_bar("running groups", total=len(groups), show=progress) as tell:
         tell(len(groups) - len(missing))
-        finished = workers(delayed(_run_and_store)(group, store, work) for group in missing)
+        finished = workers(delayed(_run_and_store)(group, store, work, tidy, threads) for group in missing)
         for done, _ in enumerate(finished, start=len(groups) - len(missing) + 1):
             tell(done)
     return pd.DataFrame([record for group in groups for record in _records(group, store)])
 
 
-def _run_and_store(group: Group, store: GroupStore, work: Work) -> str:
+def _run_and_store(group: Group, store: GroupStore, work: Work, tidy: Tidy | None, threads: int) -> str:
     """Run in a worker, which stores the result itself: it is safe even if the parent dies."""
     start = time.process_time()  # of the processor: a busy machine does not count
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=threads):
         result = work(group, store.protocol)
     store.save(group, result | {"seconds": round(time.process_time() - start, 2)})
+    if tidy is not None:
+        tidy(group, store.protocol)
     return group.key
 
 
@@ -129,7 +139,7 @@ def _records(group: Group, store: GroupStore) -> list[dict[str, Any]]:
     return [identity | cell for cell in result["cells"]]
 
 
-def group_seconds(groups: Sequence[Group], protocol: Protocol, folder: Path) -> pd.DataFrame:
+def group_seconds(groups: Sequence[Group], protocol: Protocol | ImageProtocol, folder: Path) -> pd.DataFrame:
     """Processor time of each group that was run in this folder: columns dataset, model, surrogate, repeat, seconds."""
     store = GroupStore(folder, protocol)
     names = ["dataset", "model", "surrogate", "repeat", "seconds"]
@@ -142,11 +152,15 @@ def group_seconds(groups: Sequence[Group], protocol: Protocol, folder: Path) -> 
 
 def record_environment(path: Path) -> None:
     """Write down the versions and the kind of machine that made the numbers."""
-    facts = {
+    write_text(path, json.dumps(environment(), indent=1) + "\n")
+
+
+def environment(packages: Sequence[str] = _PACKAGES) -> dict[str, Any]:
+    """Give the versions and the kind of machine."""
+    return {
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in _PACKAGES},
+        "packages": {name: version(name) for name in packages},
         "system": sys.platform,
         "processor": platform.machine(),
         "cores": os.cpu_count(),
     }
-    write_text(path, json.dumps(facts, indent=1) + "\n")

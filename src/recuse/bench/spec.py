@@ -6,11 +6,13 @@ Adding another paper is adding another file to the folder ``papers``.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from recuse.bench.image_spec import ImageSpec, image_specs
 
 __all__ = ["METRICS", "Paper", "Protocol", "TableSpec", "TrainingShare", "load"]
 
@@ -61,6 +63,8 @@ class Paper:
         Columns table, dataset, model, surrogate, cost, metric, mean, std.
     comparison : DataFrame
         The table against other methods at matched rejection rates.
+    images : dict of str to ImageSpec
+        The data sets of images, which `recuse bench images` runs.
     """
 
     name: str
@@ -73,6 +77,7 @@ class Paper:
     accepted_loss_datasets: tuple[str, ...]
     printed: pd.DataFrame
     comparison: pd.DataFrame
+    images: dict[str, ImageSpec] = field(default_factory=dict)
 
 
 def load(paper: str | Path = "rcr2023") -> Paper:
@@ -100,6 +105,7 @@ def load(paper: str | Path = "rcr2023") -> Paper:
         accepted_loss_datasets=tuple(text["figures"]["accepted_loss"]["datasets"]),
         printed=pd.read_csv(path.with_suffix("") / "results.csv"),
         comparison=pd.read_csv(path.with_suffix("") / "comparison.csv"),
+        images=image_specs(text.get("images", {})),
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from recuse.bench.groups import Group
+from recuse.bench.image_spec import ImageProtocol
 from recuse.bench.spec import Protocol
 
 __all__ = ["GroupStore", "write_text"]
@@ -34,13 +35,13 @@ class GroupStore:
     Parameters
     ----------
     folder : Path
-    protocol : Protocol
+    protocol : Protocol or ImageProtocol
         A stored result counts only if it was made by this protocol.
     reuse : Path, optional
         Another such folder, which is only read: what is not in the first may be there.
     """
 
-    def __init__(self, folder: Path, protocol: Protocol, reuse: Path | None = None) -> None:
+    def __init__(self, folder: Path, protocol: Protocol | ImageProtocol, reuse: Path | None = None) -> None:
         self.folder, self.protocol, self.reuse = folder, protocol, reuse
 
     def save(self, group: Group, result: dict[str, Any]) -> None:

@@ -18,13 +18,13 @@ COLUMNS = ["dataset", "model", "surrogate", "cost", "metric", "mean", "std", "re
 _CELL = ["dataset", "model", "surrogate", "cost", "metric"]
 
 
-def summarise(records: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over the repeats, one row for each cell and metric.
+def summarise(records: pd.DataFrame, metrics: Sequence[str] = METRICS) -> pd.DataFrame:
+    """Mean and standard deviation over the repeats, one row for each cell and metric, and for Sup.
 
     A repeat in which a measure does not exist (no row was accepted, say) is left out of its mean.
     """
     pairs = records[records["surrogate"] != SUPERVISED]
-    return pd.concat([over_repeats(pairs, METRICS), _supervised(records, pairs)], ignore_index=True)
+    return pd.concat([over_repeats(pairs, metrics), _supervised(records, pairs)], ignore_index=True)
 
 
 def over_repeats(records: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -72,7 +72,7 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
     or, for losses we minimise (RcRLoss and Sup), below the printed mean.
     """
     known = table.dropna(subset=["paper_mean"]).copy()
-    combined = np.hypot(known["std"], known["paper_std"])
+    combined = np.hypot(known["std"].fillna(0), known["paper_std"])  # a single repeat has no deviation
     known["gap"] = (known["mean"] - known["paper_mean"]) / combined
     minimised = known["metric"].isin(["rcrloss", "sup"])
     known["agrees"] = (known["gap"].abs() <= 2) | (minimised & (known["gap"] < 0))
@@ -105,7 +105,9 @@ def markdown(table: pd.DataFrame) -> str:
 
 def _cell(row: object, *, bold: bool) -> str:
     def number(mean: float, std: float) -> str:
-        return "-" if np.isnan(mean) else f"{mean:.2f} ({std:.2f})"
+        if np.isnan(mean):
+            return "-"
+        return f"{mean:.2f}" if np.isnan(std) else f"{mean:.2f} ({std:.2f})"
 
     ours = number(row.mean, row.std)  # type: ignore[attr-defined]
     ours = f"**{ours}**" if bold else ours

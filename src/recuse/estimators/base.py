@@ -58,9 +58,13 @@ class RejectingRegressor(CheckedRegressor, ABC):
         Decision
         """
         rows_cost = self._cost_of_rows(self._check_new_rows(X), cost)
-        score = self.decision_function(X, rows_cost)
+        prediction, score = self._judge(X, rows_cost)
         index = X.index if isinstance(X, pd.DataFrame) else None
-        return Decision(self.predict(X), score > 0, score, rows_cost, index=index, loss=self.loss_)
+        return Decision(prediction, score > 0, score, rows_cost, index=index, loss=self.loss_)
+
+    def _judge(self, X: Any, cost: Floats) -> tuple[Floats, Floats]:
+        """Give predictions and scores; an estimator whose scores need the predictions may save asking twice."""
+        return self.predict(X), self.decision_function(X, cost)
 
     def _cost_of_rows(self, X: Any, cost: Cost | None) -> Floats:
         """One cost for each row, by the caller's word or else as in `fit`; an error if neither will do."""

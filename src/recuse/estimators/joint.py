@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from recuse import losses
 from recuse.costs import Cost
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.crossfit import CrossFit, FoldRegressors, Sight, costs_within, read_range
+from recuse.estimators.crossfit import CrossFit, FoldRegressors
 from recuse.estimators.folds import marked
 from recuse.estimators.pairs import PairMaker, check_going_on, check_pair_parameters, joint_only
+from recuse.estimators.sight import Sight, costs_within, read_range
 from recuse.estimators.stream import Stream
 from recuse.estimators.translation import Rows, Translation
 from recuse.estimators.trials import best_trials, divide, draw_seeds, learning_rates, report_diverged
@@ -60,13 +62,13 @@ class RcRRegressor(RejectingRegressor):
     epochs : int, default=1000
     slow_start : int or "auto", default=200
         Epochs in which the regressor trains alone, at most half of them; "auto" waits until its validation error
-        stops improving. Of no effect with "crossfit", where each fold and then the rejectors train for all epochs.
+        stops improving. Of no effect with "crossfit", where regressors and then rejectors train for all epochs.
     batch_size : int, default=1024
     learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
         All are tried side by side; the validation loss chooses.
     n_members : int, default=1
-        Members of the ensemble, by "crossfit" for each fold. They differ in their initial weights; predictions and
-        clipped scores are averaged.
+        Members of the ensemble; by "crossfit", regressors of each fold and rejectors of all folds, rounded up to
+        equally many of each. They differ in their initial weights; predictions and clipped scores are averaged.
     validation_fraction : float, default=0.25
         Share of the rows given to `fit` that choose epoch and learning rate, unless `fit` is given others.
     scale_target : bool, default=True
@@ -78,12 +80,12 @@ class RcRRegressor(RejectingRegressor):
         Where to train; networks this small are usually fastest on the CPU.
     residuals : {"train", "crossfit"}, default="train"
         The errors a rejector learns from. "train" is the paper's joint training: the errors are those of the rows h is
-        fitted to, which are too small where h overfits. "crossfit" trains regressors for each fold on the other
-        folds; the rejectors then learn from the errors on the rows left out, and see h(x) and, with
-        several members, the logarithm of their disagreement besides the features. h is the mean of all regressors.
+        fitted to, which are too small where h overfits. "crossfit" trains regressors without each fold, with h their
+        mean, then rejectors on the errors on rows left out: of all folds but one, which chooses, and of validation.
+        They see h(x) and, with several members, the logarithm of their disagreement besides the features.
     cv : int, splitter or iterable of (train, test), default=5
         The folds of "crossfit", with every row in one test part. A number divides the distinct rows to train on at
-        random. Rows that choose epoch and learning rate are set aside first.
+        random. The validation rows are set aside first.
     verbose : bool, default=False
         Show a progress bar.
     loss : str or TargetLoss, default="squared"
@@ -95,15 +97,15 @@ class RcRRegressor(RejectingRegressor):
     cost_ : the cost fitted for
     loss_ : TargetLoss
     validation_loss_ : float
-        RcR loss on the validation rows, mean over the members; in the user's units or, for a range of costs, in
-        units of the cost and averaged over the range.
+        RcR loss on the validation rows or, by "crossfit", of rejectors on their own fold; mean over the members, in the
+        user's units or, for a range of costs, in units of the cost and averaged over the range.
     learning_rate_, best_epoch_ : list
-        Chosen for each member; by "crossfit", for each rejector.
-    history_ : ndarray of shape (n_epochs, n_members)
-        Validation RcR loss of each member by epoch, from the end of Slow-Start; by "crossfit", of each rejector.
+        Chosen for each member; by "crossfit", for each rejector, fold by fold.
+    history_ : ndarray of shape (n_epochs, n_members), by "crossfit" (n_epochs, n_rejectors)
+        The loss that chooses, by epoch, from the end of Slow-Start.
     diverged_ : list of tuple
         (member, learning rate, epoch) of every training that met infinite values and was dropped. By "crossfit", the
-        regressors count first, fold by fold, then the rejectors.
+        regressors count first, fold by fold, then the rejectors likewise.
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
 
     Examples
@@ -184,7 +186,7 @@ class RcRRegressor(RejectingRegressor):
             Takes the place of the parameter `cost`.
         sample_weight : array-like of shape (n_rows,), optional
         validation : tuple (X, y) or (X, y, cost), optional
-            Rows that choose epoch and learning rate; the third is needed where `cost` has one value per row.
+            Rows that take the place of `validation_fraction`; the third is needed where `cost` has one value per row.
         """
         with self._all_or_nothing():
             check_pair_parameters(self)
@@ -235,8 +237,7 @@ class RcRRegressor(RejectingRegressor):
     def predict(self, X: Any) -> Floats:
         """Give h(x) for every row (n_rows,), or (n_rows, n_outputs), accepted or not; the mean over the members."""
         rows = self._check_new_rows(X)
-        features = self._translation.features(rows)
-        return self._translation.prediction(outputs(self.regressor_, features).mean(axis=0))
+        return self._translation.prediction(outputs(self.regressor_, self._translation.features(rows)).mean(axis=0))
 
     def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
         """Give a score for every row (n_rows,), > 0 to accept; the mean of the clipped scores of the members.
@@ -248,8 +249,10 @@ class RcRRegressor(RejectingRegressor):
             Needed where the model was fitted with one cost per row or for a range of costs.
         """
         rows = self._check_new_rows(X)
-        features = self._translation.features(rows)
-        score: Floats = outputs(self.rejector_, self._seen(features, self._cost_of_rows(rows, cost)))  # (member, row)
+        features, row_cost = self._translation.features(rows), self._cost_of_rows(rows, cost)
+        score: Floats = outputs(self.rejector_, self._seen(features, row_cost))  # (member, row)
+        if self._costs is not None:
+            score = score + self._costs.offset(torch.as_tensor(row_cost)).numpy()
         if len(score) > 1:
             # beyond +-1 a surrogate no longer says how sure its rejector is; clip, so that no member shouts
             score = score.clip(-1, 1)
@@ -307,6 +310,7 @@ class RcRRegressor(RejectingRegressor):
         """Give the rows to train on and the rows to choose by."""
         if validation is None:
             return divide(rows, self.validation_fraction, random)
+        rows = replace(rows, weight=rows.weight / rows.weight.mean())  # a validation row counts as the mean of them
         return rows, self._validation_rows(validation, cost, with_cost=not ranged)
 
     def _maker(self) -> PairMaker:
@@ -321,7 +325,7 @@ class RcRRegressor(RejectingRegressor):
     ) -> tuple[Trained, list[Member]]:
         """Give the outcome of all trainings, and what was trained."""
         members, crossfit = self._maker().members(seeds[1:], self.cost_), self.residuals == "crossfit"
-        stages = 1 + (train.part.shape[1] or self.cv) if crossfit else 1
+        stages = 2 * (train.part.shape[1] or self.cv) if crossfit else 1
         self._sight = None
         with progress_bar("training", stages * self.epochs, show=self.verbose) as tell:
             slow_start = 0 if going_on else self.slow_start
@@ -332,8 +336,7 @@ class RcRRegressor(RejectingRegressor):
                 self._sight, self._folds = fitted.sight, fitted.folds if self._hands_on_folds else None
                 return fitted.trained, fitted.members
             tables = [self._translation.table(train, seeds[0])], [self._translation.table(held_out)]
-            loss = self._translation.engine_loss
-            return train_pairs(*tables, members, self._networks(going_on), plan, loss), members
+            return train_pairs(*tables, members, self._networks(going_on), plan, self._translation.engine_loss), members
 
     def _keep(self, trained: Trained, members: list[Member]) -> None:
         """Choose a learning rate for each member and keep what a user may want to look at."""

@@ -205,12 +205,7 @@ class RiskRejector(RejectingRegressor):
         -------
         ndarray of shape (n_rows,)
         """
-        features, said = self._ask_all(X)
-        risk = self._risk(self._risk_inputs(features, said))
-        if self.loss_ != SQUARED:
-            return risk
-        # the mean of the regressors is better than one of them by the variance round it
-        return np.maximum(risk - said.ambiguity, risk / 2)
+        return self._risk_of(*self._ask_all(X))
 
     def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
         """Give, for every row, what accepting it saves: its cost less its expected loss; > 0 to accept.
@@ -323,6 +318,17 @@ class RiskRejector(RejectingRegressor):
     def _ask_all(self, X: Any) -> tuple[Floats, Answers]:
         rows = self._check_new_rows(X)
         return self._ask(self.regressors_, without(rows, self._cost_column))
+
+    def _judge(self, X: Any, cost: Floats) -> tuple[Floats, Floats]:
+        features, said = self._ask_all(X)
+        return said.prediction, cost - self._risk_of(features, said)
+
+    def _risk_of(self, features: Floats, said: Answers) -> Floats:
+        risk = self._risk(self._risk_inputs(features, said))
+        if self.loss_ != SQUARED:
+            return risk
+        # the mean of the regressors is better than one of them by the variance round it
+        return np.maximum(risk - said.ambiguity, risk / 2)
 
     def _risk_inputs(self, features: Floats, said: Answers) -> Floats:
         """Give what the risk model sees (row, input); predictions are standardised like the features."""

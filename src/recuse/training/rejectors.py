@@ -4,8 +4,10 @@ Where `train_pairs` lets regressor and rejector grow together, here the regresso
 error e of each row, squared or by another loss, best measured on rows the regressor was not fitted to. What remains of
 the surrogate is psi = e l(r,-1) + c l(r,+1), a function of r alone.
 
-With a range of costs the rejector has the logarithm of the cost as its last input, and each row meets a fresh cost in
-each epoch. The loss is then divided by the cost, so that dear and cheap rejections count alike.
+With a range of costs the score is r(x, c) = u + g(x, u), where u is the logarithm of the cost, -1 to 1 over the range:
+from the start the score rises with the cost, and the network g learns the row's own threshold and what else its
+surrogate asks for. Each row meets a fresh cost in each epoch. The loss is then divided by the cost, so that dear and
+cheap rejections count alike.
 """
 
 from __future__ import annotations
@@ -37,11 +39,14 @@ class CostRange:
     low: float
     high: float
 
-    def feature(self, cost: Tensor) -> Tensor:
-        """What the rejector sees of a cost: 0 at the geometric middle of the range, +-1.7 at its ends."""
-        middle = 0.5 * (math.log(self.low) + math.log(self.high))
+    def offset(self, cost: Tensor) -> Tensor:
+        """What a cost adds to the score: 0 at the geometric middle of the range, +-1 at its ends."""
         half = 0.5 * (math.log(self.high) - math.log(self.low)) or 1.0
-        return (cost.log() - middle) * (3**0.5 / half)  # unit variance for costs spread evenly in the logarithm
+        return (cost.log() - 0.5 * (math.log(self.low) + math.log(self.high))) / half
+
+    def feature(self, cost: Tensor) -> Tensor:
+        """What the network sees of a cost, of unit variance for costs spread evenly in the logarithm."""
+        return self.offset(cost) * 3**0.5
 
     def at(self, quantile: Tensor) -> Tensor:
         """The cost at a share of the way from low to high."""
@@ -79,7 +84,7 @@ def train_rejectors(
     feed = Feed([table], device)
     held_out = Feed([validation if costs is None else _at_several_costs(validation, costs)], device)
     place = table.x.shape[1] - 1  # of the cost among the features
-    trainer = _RejectorTrainer(members, build([m.rejector_seed for m in members]))
+    trainer = _RejectorTrainer(members, build([m.rejector_seed for m in members]), costs)
     best = BestEpochs(trainer)
     every = torch.ones_like(best.epoch, dtype=torch.bool)
     for epoch in range(plan.epochs):
@@ -94,7 +99,8 @@ def train_rejectors(
 class _RejectorTrainer:
     """Rejectors, their optimiser, and the step that changes them; the error of each row is given."""
 
-    def __init__(self, members: Sequence[Member], stack: Stack) -> None:
+    def __init__(self, members: Sequence[Member], stack: Stack, costs: CostRange | None = None) -> None:
+        self._range = costs
         self.members, self.regressor, self.rejector = list(members), stack, None
         self._adam = StackedAdam(stack, [member.learning_rate for member in members])
         self._groups = by_surrogate(self.members, stack.parameters.device)
@@ -102,9 +108,9 @@ class _RejectorTrainer:
 
     def step(self, batch: Batch) -> None:
         """One step of every rejector on psi, its errors given."""
-        score = self.regressor.forward(batch.x, training=True)  # (member, row)
+        score = self._score(batch, training=True)
         _, d_accept, d_reject = surrogate_losses(self._groups, score)
-        slope = batch.y[0] * d_accept + self._costs(batch) * d_reject
+        slope = self._in_units(batch.y[0] * d_accept + self._costs(batch) * d_reject, batch)
         self.regressor.backward(slope.mul_(batch.share[0]))
         self._adam.step()
 
@@ -113,14 +119,26 @@ class _RejectorTrainer:
         """RcR loss of every rejector."""
         total = torch.zeros_like(self._cost[:, 0])
         for batch in feed.in_order():
-            score = self.regressor.forward(batch.x)
+            score = self._score(batch)
             # a rejection must not hide that a network is infinite or undefined: 0 * inf is NaN
             loss = torch.where(score > 0, batch.y[0], self._costs(batch)) + 0 * score
-            total += (loss * batch.share[0]).sum(dim=1) * (batch.real / feed.rows)
+            total += (self._in_units(loss, batch) * batch.share[0]).sum(dim=1) * (batch.real / feed.rows)
         return total
 
     def _costs(self, batch: Batch) -> Tensor:
-        return self._cost if batch.cost is None else batch.cost[0]
+        if batch.cost is None:
+            return self._cost
+        # within a range the cost is a divisor, also of the rows of zeros that fill up a batch
+        return batch.cost[0] if self._range is None else batch.cost[0].clamp(min=self._range.low)
+
+    def _score(self, batch: Batch, *, training: bool = False) -> Tensor:
+        """The score (member, row), at the cost of each row where there is a range."""
+        score = self.regressor.forward(batch.x, training=training)
+        return score if self._range is None else score + self._range.offset(self._costs(batch))
+
+    def _in_units(self, loss: Tensor, batch: Batch) -> Tensor:
+        """Give losses as they are or, where there is a range, in units of the cost."""
+        return loss if self._range is None else loss / self._costs(batch)
 
     def freeze(self, member: int) -> None:
         """Take a diverged member out of training."""
@@ -128,19 +146,18 @@ class _RejectorTrainer:
 
 
 def _at_drawn_costs(batch: Batch, costs: CostRange, place: int, seed: tuple[int, ...]) -> Batch:
-    """Meet every row at a fresh cost; errors in units of it."""
+    """Meet every row at a fresh cost."""
     cost = costs.at(torch.rand(batch.y.shape, generator=random_stream(*seed))).to(batch.y)
     x = batch.x.clone()
     x[:, place] = costs.feature(cost)[:, 0]
-    return replace(batch, x=x, rejector_x=x, y=batch.y / cost, cost=torch.ones_like(cost))
+    return replace(batch, x=x, rejector_x=x, cost=cost)
 
 
 def _at_several_costs(table: Table, costs: CostRange) -> Table:
-    """Repeat every row at costs from low to high; errors in units of the cost."""
+    """Repeat every row at costs from low to high."""
     count = _COSTS_OF_A_VALIDATION_ROW
     cost = costs.at((torch.arange(count) + 0.5) / count).repeat(len(table.y))
-    x = table.x.repeat_interleave(count, dim=0)
+    x, error = table.x.repeat_interleave(count, dim=0), table.y.repeat_interleave(count)
     x[:, -1] = costs.feature(cost)
     weight = None if table.weight is None else table.weight.repeat_interleave(count)
-    error = table.y.repeat_interleave(count) / cost
-    return replace(table, x=x, y=error, weight=weight, cost=torch.ones_like(cost))
+    return replace(table, x=x, y=error, weight=weight, cost=cost)

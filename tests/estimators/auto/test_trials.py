@@ -45,27 +45,29 @@ def learner(part, **more):
 
 
 def test_a_model_is_asked_only_about_rows_it_has_not_seen():
-    (trial,) = run_trials({"nearest": learner(KNeighborsRegressor(1))}, SAMPLE, setting())
+    (trial,) = run_trials({"nearest": learner(KNeighborsRegressor(1))}, SAMPLE, setting(), until=1.0)
     assert np.mean((trial.said - SAMPLE[1]) ** 2) > 1.5  # 0 if it had seen them, 2 for two draws of the noise
     assert len(trial.models) == 3
 
 
 def test_without_a_limit_all_rows_are_fitted_to():
-    trials = run_trials({"a": learner(Ridge()), "b": learner(Slow(per_row=1e-6))}, SAMPLE, setting())
+    trials = run_trials({"a": learner(Ridge()), "b": learner(Slow(per_row=1e-6))}, SAMPLE, setting(), until=1.0)
     assert [trial.rows for trial in trials] == [2000, 2000]
     assert [trial.note for trial in trials] == ["", ""]
 
 
 def test_what_would_take_too_long_is_fitted_to_fewer_rows():
     start = time.monotonic()
-    (trial,) = run_trials({"slow": learner(Slow(per_row=1e-3))}, SAMPLE, setting(limit=2.5))
+    (trial,) = run_trials({"slow": learner(Slow(per_row=1e-3))}, SAMPLE, setting(limit=2.5), until=1.0)
     assert time.monotonic() - start < 2.5  # all rows would take 6 s
     assert 200 <= trial.rows < 1000
     assert trial.note == f"fitted to {trial.rows} of 2000 rows, for lack of time"
 
 
 def test_what_has_no_chance_is_left_out():
-    trials = run_trials({"slow": learner(Slow(fixed=0.5)), "ridge": learner(Ridge())}, SAMPLE, setting(limit=2.5))
+    trials = run_trials(
+        {"slow": learner(Slow(fixed=0.5)), "ridge": learner(Ridge())}, SAMPLE, setting(limit=2.5), until=1.0
+    )
     slow, ridge = trials
     assert not slow.tried
     assert slow.note == "left out: no time"
@@ -73,12 +75,16 @@ def test_what_has_no_chance_is_left_out():
 
 
 def test_something_is_fitted_however_short_the_time():
-    trials = run_trials({"slow": learner(Slow(fixed=0.05)), "other": learner(Ridge())}, SAMPLE, setting(limit=1e-3))
+    trials = run_trials(
+        {"slow": learner(Slow(fixed=0.05)), "other": learner(Ridge())}, SAMPLE, setting(limit=1e-3), until=1.0
+    )
     assert any(trial.tried for trial in trials)
 
 
 def test_a_learner_for_other_tables_is_left_out():
-    trials = run_trials({"small": learner(Ridge(), most_rows=100), "ridge": learner(Ridge())}, SAMPLE, setting())
+    trials = run_trials(
+        {"small": learner(Ridge(), most_rows=100), "ridge": learner(Ridge())}, SAMPLE, setting(), until=1.0
+    )
     assert {trial.name: trial.tried for trial in trials} == {"small": False, "ridge": True}
     assert not LEARNERS["extra_trees"].suits(100, Pinball(0.9))
     assert LEARNERS["networks"].suits(10**6, Pinball(0.9))

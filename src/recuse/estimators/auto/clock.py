@@ -22,24 +22,23 @@ class Clock:
 
     Examples
     --------
-    >>> Clock(None).remaining, Clock(None).ticks
+    >>> Clock(None).until(0.5), Clock(None).ticks
     (inf, False)
-    >>> 59 < Clock(60).remaining <= 60
+    >>> 29 < Clock(60).until(0.5) <= 30
     True
     """
 
     def __init__(self, limit: float | None) -> None:
-        self._end = math.inf if limit is None else time.monotonic() + limit
+        self._start, self._limit = time.monotonic(), math.inf if limit is None else limit
 
-    @property
-    def remaining(self) -> float:
-        """Seconds left; negative when the time is over."""
-        return self._end - time.monotonic()
+    def until(self, share: float) -> float:
+        """Seconds left until that share of the limit is over; negative afterwards."""
+        return self._start + share * self._limit - time.monotonic()
 
     @property
     def ticks(self) -> bool:
         """Whether there is a limit at all."""
-        return self._end < math.inf
+        return self._limit < math.inf
 
 
 def affordable_rows(part: Any, growth: float, sample: Sample, rounds: float, rows: int, seconds: float) -> int:

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from recuse import losses
 from recuse.costs import Cost, resolve
 from recuse.encoding import TableEncoder
-from recuse.estimators.auto.blend import share_accepted
+from recuse.estimators.auto.blend import precision, share_accepted
 from recuse.estimators.auto.blended import Opinion, blend_regressors, blend_risks, risk_inputs
 from recuse.estimators.auto.clock import Clock
 from recuse.estimators.auto.leaderboard import Entry, leaderboard
@@ -32,15 +32,16 @@ __all__ = ["AutoRejector"]
 
 Floats = NDArray[np.float64]
 
-_RISK_SHARE = 0.3  # of the time limit, for the models of the risk
+_ROWS_TO_FIT_AGAIN = 2000  # with fewer, the noise of single rows is too little known to weigh them by
 
 
 class AutoRejector(RejectingRegressor):
     """The lowest cost on your data, without choosing a method.
 
-    Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted
-    and blended; models of the blend's risk learn from its out-of-fold errors, from the features, the prediction and
-    the disagreement among the regressors, and are blended too. All weights are those of the lowest out-of-fold RcR
+    Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted;
+    from 2000 rows on, networks and boosted trees once more, with weights by which rows of little noise count more.
+    Their blend is h. Models of its risk learn from its out-of-fold errors, and see the features, the prediction and
+    the disagreement among the regressors; they are blended too. All weights are those of the lowest out-of-fold RcR
     loss over the costs from a quarter to four times the given one. The fitted model decides at any cost.
 
     Parameters
@@ -229,25 +230,30 @@ class AutoRejector(RejectingRegressor):
         features, random = self._encoder.transform(rows.X), check_random_state(self.random_state)
         splits = folds_of(rows, _folds_for(len(rows)) if self.cv is None else self.cv, random)
         learners, risk_models = self._chosen()
-        with progress_bar("fitting", len(splits) * (len(learners) + 1 + len(risk_models)), show=self.verbose) as tell:
+        again = {f"{name}_again": learner for name, learner in learners.items() if learner.again}
+        if len(rows) < _ROWS_TO_FIT_AGAIN:
+            again = {}
+        fits = len(splits) * (len(learners) + 1 + len(again) + len(risk_models))
+        with progress_bar("fitting", fits, show=self.verbose) as tell:
             setting = Setting(splits, self.loss_, random, clock, self.n_jobs, _counter(tell))
-            reserve = _RISK_SHARE * clock.remaining if clock.ticks else 0.0
-            trials = run_trials(learners, (features, rows.y, rows.weight), setting, reserve)
-            counts = rows.weight * self._shares_accepted(trials, features, rows, setting)
-            self._regressor, said = blend_regressors(trials, rows.y, counts, self.loss_)
+            trials = run_trials(learners, (features, rows.y, rows.weight), setting, until=0.5 if again else 0.7)
+            risk = self._first_risk(trials, features, rows, setting)
+            trials += run_trials(again, (features, rows.y, rows.weight * precision(risk)), setting, until=0.7)
+            counts = rows.weight * share_accepted(risk, rows.cost)
+            self._regressor, said = blend_regressors(
+                trials, rows.y, counts if counts.any() else rows.weight, self.loss_
+            )
             sample = self._risk_sample(features, said, rows)
-            risk_trials = run_trials(risk_models, sample, setting)
+            risk_trials = run_trials(risk_models, sample, setting, until=0.95)
             self._risk, risks = blend_risks(risk_trials, sample, rows.cost, setting)
         self._report(trials, said, risk_trials, risks, rows)
 
-    def _shares_accepted(self, trials: list[Trial], features: Floats, rows: Rows, setting: Setting) -> Floats:
-        """Give what a row's error counts for: how often it would be accepted, by a first blend and one risk model."""
+    def _first_risk(self, trials: list[Trial], features: Floats, rows: Rows, setting: Setting) -> Floats:
+        """Give a first out-of-fold risk of every row, by equal weights and one model of the risk."""
         _, said = blend_regressors(trials, rows.y, rows.weight, self.loss_)
-        sample = self._risk_sample(features, said, rows)
         name, model = next(iter(self._chosen()[1].items()))
-        (trial,) = run_trials({name: model}, sample, setting)
-        shares = share_accepted(np.maximum(trial.said, 0.0), rows.cost)
-        return shares if shares.any() else np.ones_like(shares)
+        (trial,) = run_trials({name: model}, self._risk_sample(features, said, rows), setting, until=0.6)
+        return np.maximum(trial.said, 0.0)
 
     def _risk_sample(self, features: Floats, said: Opinion, rows: Rows) -> Sample:
         error = self.loss_.of_rows(said.prediction - rows.y)
@@ -267,6 +273,10 @@ class AutoRejector(RejectingRegressor):
         self.leaderboard_ = leaderboard(entries, rows.cost, rows.weight)
         columns = {**_by_target("target", rows.y), **_by_target("prediction", said.prediction)}
         self.out_of_fold_ = pd.DataFrame({**columns, "expected_loss": risk, "cost": rows.cost, "weight": rows.weight})
+
+    def _judge(self, X: Any, cost: Floats) -> tuple[Floats, Floats]:
+        prediction, risk = self._ask(X)
+        return prediction, cost - risk
 
     def _features(self, X: Any) -> Floats:
         return self._encoder.transform(without(self._check_new_rows(X), self._cost_column))

@@ -35,12 +35,15 @@ class Learner:
         The power of the number of rows by which the time of a fit grows.
     losses : tuple of type
         Those it aims at, or comes close to.
+    again : bool
+        Worth a second fit in which rows count by how little noise they have.
     """
 
     build: Callable[[int, TargetLoss], Any]
     most_rows: int | None = None
     growth: float = 1.0
     losses: tuple[type[TargetLoss], ...] = (TargetLoss,)
+    again: bool = False
 
     def suits(self, n_rows: int, loss: TargetLoss) -> bool:
         """Whether it is worth trying on so many rows and this loss."""
@@ -69,13 +72,13 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
 
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
     batch = 64 if n_rows < 2000 else 256 if n_rows < _LARGE else 1024
-    updates = 20_000  # of the weights, in each training
+    updates = 6_000  # of the weights, in each training
     return Prepared(
         StackedMLPRegressor(
             hidden=(64, 64),
-            epochs=min(300, max(20, updates * batch // n_rows)),
+            epochs=min(300 if n_rows < 2000 else 150, max(20, updates * batch // n_rows)),
             batch_size=batch,
-            learning_rate=(1e-2, 3e-3),
+            learning_rate=(1e-2, 3e-3) if n_rows < 5000 else 3e-3,
             n_members=4,
             validation_fraction=0.15,
             loss=loss,
@@ -106,8 +109,8 @@ def _forest_size(n_rows: int, trees: int) -> dict[str, Any]:
 _MEAN_LIKE = (Squared, Absolute, Huber)  # the middle of a distribution serves them all
 
 LEARNERS: Mapping[str, Learner] = {
-    "boosting": Learner(_boosting),
-    "networks": Learner(_networks),
+    "boosting": Learner(_boosting, again=True),
+    "networks": Learner(_networks, again=True),
     "extra_trees": Learner(_extra_trees, losses=_MEAN_LIKE),
     "process": Learner(_process, most_rows=5000, growth=2.0, losses=_MEAN_LIKE),
     "support_vectors": Learner(_support_vectors, most_rows=10_000, growth=2.0, losses=_MEAN_LIKE),
@@ -115,12 +118,12 @@ LEARNERS: Mapping[str, Learner] = {
 
 
 def _risk_forest(n_rows: int, loss: TargetLoss) -> Any:
-    size = _forest_size(n_rows, trees=200) | {"min_samples_leaf": 10, "max_features": 0.5}
+    size = _forest_size(n_rows, trees=100) | {"min_samples_leaf": 10, "max_features": 0.5}
     return RandomForestRegressor(**size)
 
 
 def _risk_extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    return ExtraTreesRegressor(**_forest_size(n_rows, trees=200), min_samples_leaf=5, max_features=0.5)
+    return ExtraTreesRegressor(**_forest_size(n_rows, trees=100), min_samples_leaf=5, max_features=0.5)
 
 
 def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:

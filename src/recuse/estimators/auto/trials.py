@@ -93,7 +93,7 @@ class Trial:
         return bool(self.models)
 
 
-def run_trials(learners: Mapping[str, Learner], sample: Sample, setting: Setting, reserve: float = 0.0) -> list[Trial]:
+def run_trials(learners: Mapping[str, Learner], sample: Sample, setting: Setting, until: float) -> list[Trial]:
     """Cross-fit one learner after the other, each in its share of the time that is left.
 
     Parameters
@@ -101,13 +101,13 @@ def run_trials(learners: Mapping[str, Learner], sample: Sample, setting: Setting
     learners : mapping of str to Learner
     sample : tuple (inputs, targets, weights)
     setting : Setting
-    reserve : float
-        Seconds to leave for what comes after.
+    until : float
+        Share of the time limit that may be over when all are done.
     """
     suited = [name for name, learner in learners.items() if learner.suits(setting.rows, setting.loss)]
     trials = [_left_out(name, sample, "not for this many rows or this loss") for name in learners if name not in suited]
     for turn, name in enumerate(suited):
-        share = (setting.clock.remaining - reserve) / (len(suited) - turn)
+        share = setting.clock.until(until) / (len(suited) - turn)
         last_resort = turn == len(suited) - 1 and not any(trial.tried for trial in trials)
         trials.append(_try(name, learners[name], sample, setting, share, last_resort=last_resort))
     return trials
