@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from recuse.bench.groups import SUPERVISED, Group, run_group
 from recuse.bench.leaderboard import run_methods
-from recuse.bench.methods import ALWAYS_ACCEPT, METHODS, Method, choose, run_method, together
+from recuse.bench.methods import ALWAYS_ACCEPT, METHODS, Method, choose, run_method
+from recuse.bench.ours import together
 from recuse.bench.paper import run_paper
 from recuse.cli import app
 from recuse.datasets import load, split
@@ -17,8 +18,8 @@ QUICK = ["no_rejection", "knn_plug"]
 CSV = ["leaderboard.csv", "ranks.csv", "friedman.csv"]
 
 
-def run(method, paper, costs=(4.0, 6.0)):
-    return run_method(method.group("auto_mpg", 0, costs), paper.protocol, [method])["cells"]
+def run(method, paper):
+    return run_method(method.group(paper, "auto_mpg", 0), paper.protocol, [method])["cells"]
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "auto"])

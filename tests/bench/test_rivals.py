@@ -3,11 +3,9 @@ import pandas as pd
 import pytest
 
 from recuse.bench import spec
-from recuse.bench.groups import Group
-from recuse.bench.methods import fit_auto
-from recuse.bench.rivals import at_budgets, compare, lowest_accepted_loss, rival_groups, unseen_risk
+from recuse.bench.ours import at_rejection_rates, our_group, run_ours
+from recuse.bench.rivals import compare, lowest_accepted_loss, rival_groups
 from recuse.bench.tables import COLUMNS
-from recuse.datasets import load, split
 
 
 @pytest.fixture
@@ -30,14 +28,18 @@ def records(paper, auto_loss):
 
 
 def test_ours_rejects_no_more_than_any_rival_is_asked_to(paper):
-    (group,) = rival_groups(paper, repeats=1, names=["concrete"])[2:]
-    assert group.model == "auto"
+    group = our_group(paper, "concrete", 0)
     assert group.costs == (20.0, 30.0, 40.0, 50.0, 60.0)
     np.testing.assert_allclose(group.budgets, [0.69, 0.44, 0.31, 0.1976, 0.12])
 
 
+def test_a_cost_that_is_not_compared_has_no_rate(paper):
+    assert [budget >= 0 for budget in our_group(paper, "auto_mpg", 0).budgets].count(False) == 1
+    assert set(our_group(paper, "airfoil", 0).budgets) == {-1.0}
+
+
 def test_rivals_keep_their_rates(paper):
-    plug, selective = rival_groups(paper, repeats=1, names=["abalone"], costs=[3.0])[:2]
+    plug, selective = rival_groups(paper, repeats=1, names=["abalone"], costs=[3.0])
     assert (plug.budgets, selective.budgets) == ((0.4204,), (0.42,))
 
 
@@ -65,16 +67,12 @@ def test_our_runs_and_printed_numbers_are_counted_apart(paper):
     assert counts == {"cells": 17, "our_runs": 0, "printed": 17, "both": 0}
 
 
-def test_thresholds_of_ours_come_from_rows_it_had_not_seen():
-    train, validation, (X, y) = split(load("abalone"), 0)
-    train = train[0][:200], train[1][:200]
-    group = Group("abalone", "auto", "budget", 0, (3.0, 6.0), budgets=(0.45, 0.2))
-    model = fit_auto(group, train, validation, learners=["support_vectors"], cv=2)
-    risk = unseen_risk(model)
-    assert len(risk) == len(train[1]) + len(validation[1])
-    decisions = at_budgets(group, model.predict(X), -model.expected_loss(X), -risk)
-    for decision, budget, cost in zip(decisions, group.budgets, group.costs, strict=True):
-        assert decision.rejection_rate == pytest.approx(budget, abs=0.1)
-        measures = decision.evaluate(y)
-        assert measures["accepted_loss"] < measures["rejected_loss"]
-        assert measures["always_reject"] == cost
+def test_one_fit_of_ours_serves_costs_and_rejection_rates(paper):
+    group = our_group(paper, "auto_mpg", 0)
+    cells = run_ours(group, paper.protocol, learners=["support_vectors"], cv=2)["cells"]
+    assert [cell["cost"] for cell in cells] == list(group.costs)
+    rates = at_rejection_rates(pd.DataFrame(cells).assign(dataset="auto_mpg", model="auto", repeat=0))
+    asked = [100 * budget for budget in group.budgets if budget >= 0]
+    assert rates["surrogate"].unique() == ["budget"]
+    np.testing.assert_allclose(rates["rej"], asked, atol=15)
+    assert rates["rej"].tolist() != pd.DataFrame(cells).loc[rates.index, "rej"].tolist()

@@ -37,6 +37,9 @@ def paper_command(
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits.")] = None,
     datasets: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
     costs: Annotated[str | None, typer.Option(help="Only these costs, separated by commas.")] = None,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Folder of `recuse bench methods`, whose runs of AutoRejector serve here too.")
+    ] = None,
     figures: Annotated[bool, typer.Option(help="Also run and draw the figures.")] = True,
     paper: PaperOption = "rcr2023",
 ) -> None:
@@ -54,6 +57,7 @@ def paper_command(
             repeats=repeats,
             datasets=_words(datasets),
             costs=chosen_costs,
+            reuse=reuse,
             draw=figures,
         )
     except (ValueError, ImportError) as error:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from recuse.bench.groups import SUPERVISED, Decide, Group, Part, fit_group, run_decisions, run_group
+from recuse.bench.ours import OURS, our_group, run_ours, together
 from recuse.bench.spec import Paper, Protocol
 from recuse.decision import Decision
 from recuse.estimators import (
@@ -26,9 +27,8 @@ from recuse.estimators import (
     mlp_plug,
     no_rejection,
 )
-from recuse.estimators.auto import AutoRejector
 
-__all__ = ["ALWAYS_ACCEPT", "METHODS", "Method", "choose", "fit_auto", "method_groups", "run_method", "together"]
+__all__ = ["ALWAYS_ACCEPT", "METHODS", "Method", "choose", "method_groups", "run_method"]
 
 _COST = "cost"  # stands in the place of a surrogate: these methods are told the cost
 _NETWORK = "mlp"  # the paper's model that the methods are compared with
@@ -52,7 +52,7 @@ class Method:
         Which rows it learns from.
     decide : callable, optional
         (group, protocol, train, validation, X) -> one Decision for each cost of the group. Without it, the method is
-        the joint training of the paper, run exactly as `recuse bench paper` runs it.
+        ours, or the joint training of the paper, run exactly as `recuse bench paper` runs it.
     surrogate : str
         Of the joint training.
     """
@@ -67,11 +67,13 @@ class Method:
     @property
     def model(self) -> str:
         """The name its groups go by; those of joint training are shared with the reproduction."""
-        return _NETWORK if self.decide is None else self.name
+        return _NETWORK if self.decide is None and self.name != OURS else self.name
 
-    def group(self, dataset: str, repeat: int, costs: tuple[float, ...]) -> Group:
+    def group(self, paper: Paper, dataset: str, repeat: int) -> Group:
         """Give the unit of work."""
-        return Group(dataset, self.model, self.surrogate, repeat, costs)
+        if self.name == OURS:
+            return our_group(paper, dataset, repeat)
+        return Group(dataset, self.model, self.surrogate, repeat, paper.costs[dataset])
 
 
 def method_groups(
@@ -79,9 +81,9 @@ def method_groups(
 ) -> list[Group]:
     """List one group for each method, data set and repeat."""
     return [
-        method.group(dataset, repeat, costs)
+        method.group(paper, dataset, repeat)
         for method in methods
-        for dataset, costs in paper.costs.items()
+        for dataset in paper.costs
         if datasets is None or dataset in datasets
         for repeat in range(repeats or paper.protocol.repeats)
     ]
@@ -89,6 +91,8 @@ def method_groups(
 
 def run_method(group: Group, protocol: Protocol, methods: Sequence[Method]) -> dict[str, Any]:
     """Run one group of one of the methods."""
+    if group.model == OURS:
+        return run_ours(group, protocol)
     decide = next(method.decide for method in methods if method.model == group.model)
     return run_group(group, protocol) if decide is None else run_decisions(group, protocol, decide)
 
@@ -106,11 +110,6 @@ def choose(names: Sequence[str] | None, known: Mapping[str, Method] | None = Non
         if name not in methods:
             raise ValueError(f"methods must be among {list(methods)}, got {name!r}")
     return [methods[name] for name in (methods if names is None else names)]
-
-
-def together(train: Part, validation: Part) -> Part:
-    """Training and validation rows as one table, for methods that divide their rows themselves."""
-    return pd.concat([train[0], validation[0]]), pd.concat([train[1], validation[1]])
 
 
 def _shape(protocol: Protocol) -> dict[str, Any]:
@@ -184,16 +183,6 @@ def _risk_rejector(group: Group, protocol: Protocol, train: Part, validation: Pa
     return _at_every_cost(RiskRejector(random_state=group.repeat).fit(*together(train, validation)), group, X)
 
 
-def fit_auto(group: Group, train: Part, validation: Part, **parameters: Any) -> AutoRejector:
-    """Fit our best estimator to training and validation rows, once for all costs of the group, round their middle."""
-    middle = float(np.exp(np.log(group.costs).mean()))
-    return AutoRejector(middle, random_state=group.repeat, **parameters).fit(*together(train, validation))
-
-
-def _auto(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
-    return _at_every_cost(fit_auto(group, train, validation), group, X)
-
-
 # the yardsticks come from it, and it is not ranked
 ALWAYS_ACCEPT = Method(
     "always_accept",
@@ -204,7 +193,7 @@ ALWAYS_ACCEPT = Method(
     SUPERVISED,
 )
 _ENTRIES = (
-    Method("auto", "AutoRejector", "a cross-fitted blend, weighted by out-of-fold RcR loss; fitted once", _BOTH, _auto),
+    Method(OURS, "AutoRejector", "a cross-fitted blend, weighted by out-of-fold RcR loss; fitted once", _BOTH),
     Method(
         "risk_rejector",
         "RiskRejector",

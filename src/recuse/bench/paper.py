@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from recuse.bench import figures
-from recuse.bench.groups import SUPERVISED
+from recuse.bench.groups import SUPERVISED, Group
+from recuse.bench.ours import at_rejection_rates, our_group, run_ours
 from recuse.bench.page import write_page
 from recuse.bench.rivals import compare, lowest_accepted_loss, rival_groups, run_rival
 from recuse.bench.run import record_environment, run_groups, share_groups, table_groups
@@ -30,6 +31,7 @@ def run_paper(
     repeats: int | None = None,
     datasets: Sequence[str] | None = None,
     costs: Sequence[float] | None = None,
+    reuse: Path | None = None,
     draw: bool = True,
     progress: bool = True,
 ) -> dict[str, pd.DataFrame]:
@@ -45,6 +47,8 @@ def run_paper(
     jobs : int
     repeats, datasets, costs : optional
         Run only a part.
+    reuse : Path, optional
+        Folder of `recuse bench methods`, whose runs of our best estimator need not be run again.
     draw : bool
         Also run and draw the figures.
     progress : bool
@@ -55,7 +59,10 @@ def run_paper(
         The tables, as they are in the CSV files.
     """
     _check(paper, tables, datasets, costs)
-    run = partial(run_groups, protocol=paper.protocol, folder=output / "groups", jobs=jobs, progress=progress)
+    finished = None if reuse is None else reuse / "groups"
+    run = partial(
+        run_groups, protocol=paper.protocol, folder=output / "groups", reuse=finished, jobs=jobs, progress=progress
+    )
     own = [name for name in tables if name != COMPARISON]
     compared = COMPARISON in tables
     groups = table_groups(paper, [*own, *(["mlp"] * compared)], repeats=repeats, datasets=datasets, costs=costs)
@@ -65,6 +72,8 @@ def run_paper(
     rivals = pd.DataFrame()
     if compared:
         rivals = run(rival_groups(paper, repeats=repeats, names=datasets, costs=costs), work=run_rival)
+        ours = at_rejection_rates(run(_our_groups(paper, repeats, datasets), work=run_ours))
+        rivals = pd.concat([rivals, ours if costs is None else ours[ours["cost"].isin(costs)]])
         written[COMPARISON] = compare(pd.concat([_rcr_mae(records), rivals]), paper)
     for name, table in written.items():
         write_csv(table, output / f"{name}.csv")
@@ -76,6 +85,16 @@ def run_paper(
     remarks = [_remark(written[COMPARISON])] if compared else []
     write_page(paper, written, pictures, output / "README.md", _command(paper, tables), remarks)
     return written
+
+
+def _our_groups(paper: Paper, repeats: int | None, datasets: Sequence[str] | None) -> list[Group]:
+    """List the runs of our best estimator on the data sets of the comparison."""
+    return [
+        our_group(paper, name, repeat)
+        for name in dict.fromkeys(paper.comparison["dataset"])
+        if datasets is None or name in datasets
+        for repeat in range(repeats or paper.protocol.repeats)
+    ]
 
 
 def _remark(comparison: pd.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""The paper's rivals, and our best estimator, at its rejection rates: a data set, a method and a repeat -> measures."""
+"""The paper's rivals at its rejection rates: a data set, a method and a repeat -> measures; the comparison table."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.bench.groups import Decide, Group, Part, run_decisions
-from recuse.bench.methods import fit_auto
+from recuse.bench.ours import OURS, with_ours
 from recuse.bench.spec import Paper, Protocol
 from recuse.bench.tables import COLUMNS, over_repeats
 from recuse.calibration import by_budget
 from recuse.decision import Decision
 from recuse.estimators import SelectiveNetRegressor, mlp_plug
-from recuse.estimators.auto import AutoRejector
 
-__all__ = ["at_budgets", "compare", "lowest_accepted_loss", "rival_groups", "run_rival", "unseen_risk"]
+__all__ = ["compare", "lowest_accepted_loss", "rival_groups", "run_rival"]
 
 Floats = NDArray[np.float64]
-OURS = "auto"
 _METRICS = ("al", "rej", "rcrloss")
 _BUDGET = "budget"  # stands in the place of a surrogate: these methods reject a given share
 
@@ -33,8 +31,8 @@ def rival_groups(
     names: Sequence[str] | None = None,
     costs: Sequence[float] | None = None,
 ) -> list[Group]:
-    """List one group for each data set, method and repeat of the comparison table."""
-    rivals = _with_ours(paper.comparison).dropna(subset=["target_rejection"])
+    """List one group for each data set, published method and repeat of the comparison table."""
+    rivals = paper.comparison.dropna(subset=["target_rejection"])
     rivals = rivals if costs is None else rivals[rivals["cost"].isin(costs)]
     return [
         Group(str(dataset), str(method), _BUDGET, repeat, tuple(cells["cost"]), budgets=_budgets(cells))
@@ -48,17 +46,6 @@ def _budgets(cells: pd.DataFrame) -> tuple[float, ...]:
     return tuple((cells["target_rejection"] / 100).tolist())
 
 
-def _with_ours(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Add our best estimator after the methods of each cell, at the lowest rate asked of any of them, or reported."""
-    rate = comparison["target_rejection"].fillna(comparison["rej_mean"])
-    lowest = comparison.assign(target_rejection=rate).groupby(["dataset", "cost"], sort=False)["target_rejection"].min()
-    ours = lowest.reset_index().assign(method=OURS)
-    cells = list(zip(ours["dataset"], ours["cost"], strict=True))
-    table = pd.concat([comparison, ours], ignore_index=True)
-    place = [cells.index(cell) for cell in zip(table["dataset"], table["cost"], strict=True)]
-    return table.assign(place=place).sort_values("place", kind="stable", ignore_index=True).drop(columns="place")
-
-
 def run_rival(group: Group, protocol: Protocol) -> dict[str, Any]:
     """Fit a method, find its threshold without the test rows, measure on the test rows."""
     return run_decisions(group, protocol, _RIVALS[group.model])
@@ -68,10 +55,10 @@ def _mlp_plug(group: Group, protocol: Protocol, train: Part, validation: Part, X
     settings = {"epochs": protocol.epochs, "batch_size": protocol.batch_size, "hidden": protocol.hidden}
     both = {f"{part}__{name}": value for part in ("regressor", "risk") for name, value in settings.items()}
     model = mlp_plug(random_state=group.repeat, **both).fit(train[0], train[1])
-    return at_budgets(group, model.predict(X), model.decision_function(X), model.decision_function(validation[0]))
+    return _at_budgets(group, model.predict(X), model.decision_function(X), model.decision_function(validation[0]))
 
 
-def at_budgets(group: Group, prediction: Floats, score: Floats, known: Floats) -> list[Decision]:
+def _at_budgets(group: Group, prediction: Floats, score: Floats, known: Floats) -> list[Decision]:
     """Decide by the thresholds that reject the budgets among the known scores."""
     thresholds = [by_budget(known, budget, finite_sample=False) for budget in group.budgets]
     return [
@@ -90,19 +77,7 @@ def _selectivenet(group: Group, protocol: Protocol, train: Part, validation: Par
     return decisions
 
 
-def _auto(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
-    """Fit to all rows but the test rows; what it expected of rows it had not seen gives the thresholds."""
-    model = fit_auto(group, train, validation)
-    return at_budgets(group, model.predict(X), -model.expected_loss(X), -unseen_risk(model))
-
-
-def unseen_risk(model: AutoRejector) -> Floats:
-    """Give the expected loss of every training row by models that have not seen it; copies of a row count."""
-    table = model.out_of_fold_
-    return np.repeat(table["expected_loss"].to_numpy(), table["weight"].to_numpy().astype(int))
-
-
-_RIVALS: dict[str, Decide] = {"mlp_plug": _mlp_plug, "selectivenet": _selectivenet, OURS: _auto}
+_RIVALS: dict[str, Decide] = {"mlp_plug": _mlp_plug, "selectivenet": _selectivenet}
 
 
 def compare(records: pd.DataFrame, paper: Paper) -> pd.DataFrame:
@@ -123,7 +98,7 @@ def compare(records: pd.DataFrame, paper: Paper) -> pd.DataFrame:
 
 
 def _printed(paper: Paper) -> pd.DataFrame:
-    methods = _with_ours(paper.comparison)
+    methods = with_ours(paper.comparison)
     parts = [
         methods.assign(
             model=methods["method"],

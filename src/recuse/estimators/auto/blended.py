@@ -115,6 +115,7 @@ def risk_inputs(features: Floats, said: Opinion, scale: float) -> Floats:
     Parameters
     ----------
     features : ndarray of shape (row, feature)
+        With the novelty of each row.
     said : Opinion
     scale : float
         Standard deviation of the target.

@@ -19,6 +19,7 @@ from recuse.estimators.auto.blended import Opinion, blend_regressors, blend_risk
 from recuse.estimators.auto.clock import Clock
 from recuse.estimators.auto.leaderboard import Entry, leaderboard
 from recuse.estimators.auto.learners import LEARNERS, RISK_MODELS, Learner, chosen
+from recuse.estimators.auto.novelty import Novelty
 from recuse.estimators.auto.trials import Setting, Trial, run_trials
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.folds import check_folds, folds_of, marked
@@ -40,9 +41,10 @@ class AutoRejector(RejectingRegressor):
 
     Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted;
     from 2000 rows on, networks and boosted trees once more, with weights by which rows of little noise count more.
-    Their blend is h. Models of its risk learn from its out-of-fold errors, and see the features, the prediction and
-    the disagreement among the regressors; they are blended too. All weights are those of the lowest out-of-fold RcR
-    loss over the costs from a quarter to four times the given one. The fitted model decides at any cost.
+    Their blend is h. Models of its risk learn from its out-of-fold errors, and see the features, how far the row is
+    from others, the prediction and the disagreement among the regressors; they are blended too. All weights are those
+    of the lowest out-of-fold RcR loss over the costs from a quarter to four times the given one. The fitted model
+    decides at any cost.
 
     Parameters
     ----------
@@ -91,8 +93,8 @@ class AutoRejector(RejectingRegressor):
     >>> from recuse import AutoRejector, datasets
     >>> (X, y), _, (X_test, y_test) = datasets.split(datasets.load("auto_mpg"), repeat=0)
     >>> model = AutoRejector(cost=6.0, learners=["boosting", "support_vectors"], random_state=0).fit(X, y)
-    >>> model.leaderboard_["name"].tolist()[:3]
-    ['blend', 'support_vectors', 'boosting']
+    >>> sorted(model.leaderboard_.query("part == 'regressor'")["name"])
+    ['boosting', 'support_vectors']
     >>> measures = model.decide(X_test).evaluate(y_test)
     >>> measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
     True
@@ -228,6 +230,7 @@ class AutoRejector(RejectingRegressor):
 
     def _learn(self, rows: Rows, clock: Clock) -> None:
         features, random = self._encoder.transform(rows.X), check_random_state(self.random_state)
+        self._novelty, novelty = Novelty.learn(features, random)
         splits = folds_of(rows, _folds_for(len(rows)) if self.cv is None else self.cv, random)
         learners, risk_models = self._chosen()
         again = {f"{name}_again": learner for name, learner in learners.items() if learner.again}
@@ -237,27 +240,28 @@ class AutoRejector(RejectingRegressor):
         with progress_bar("fitting", fits, show=self.verbose) as tell:
             setting = Setting(splits, self.loss_, random, clock, self.n_jobs, _counter(tell))
             trials = run_trials(learners, (features, rows.y, rows.weight), setting, until=0.5 if again else 0.7)
-            risk = self._first_risk(trials, features, rows, setting)
+            seen = np.column_stack([features, novelty])
+            risk = self._first_risk(trials, seen, rows, setting)
             trials += run_trials(again, (features, rows.y, rows.weight * precision(risk)), setting, until=0.7)
             counts = rows.weight * share_accepted(risk, rows.cost)
             self._regressor, said = blend_regressors(
                 trials, rows.y, counts if counts.any() else rows.weight, self.loss_
             )
-            sample = self._risk_sample(features, said, rows)
+            sample = self._risk_sample(seen, said, rows)
             risk_trials = run_trials(risk_models, sample, setting, until=0.95)
             self._risk, risks = blend_risks(risk_trials, sample, rows.cost, setting)
         self._report(trials, said, risk_trials, risks, rows)
 
-    def _first_risk(self, trials: list[Trial], features: Floats, rows: Rows, setting: Setting) -> Floats:
+    def _first_risk(self, trials: list[Trial], seen: Floats, rows: Rows, setting: Setting) -> Floats:
         """Give a first out-of-fold risk of every row, by equal weights and one model of the risk."""
         _, said = blend_regressors(trials, rows.y, rows.weight, self.loss_)
         name, model = next(iter(self._chosen()[1].items()))
-        (trial,) = run_trials({name: model}, self._risk_sample(features, said, rows), setting, until=0.6)
+        (trial,) = run_trials({name: model}, self._risk_sample(seen, said, rows), setting, until=0.6)
         return np.maximum(trial.said, 0.0)
 
-    def _risk_sample(self, features: Floats, said: Opinion, rows: Rows) -> Sample:
+    def _risk_sample(self, seen: Floats, said: Opinion, rows: Rows) -> Sample:
         error = self.loss_.of_rows(said.prediction - rows.y)
-        return risk_inputs(features, said, self._target[1]), error, rows.weight
+        return risk_inputs(seen, said, self._target[1]), error, rows.weight
 
     def _report(self, trials: list[Trial], said: Opinion, risk_trials: list[Trial], risks: Floats, rows: Rows) -> None:
         """Keep what a user may want to look at."""
@@ -286,7 +290,8 @@ class AutoRejector(RejectingRegressor):
         features = self._features(X)
         folds = self._regressor.by_fold(features)
         prediction = np.mean([said.prediction for said in folds], axis=0)
-        risk = np.mean([self._risk(risk_inputs(features, said, self._target[1])) for said in folds], axis=0)
+        seen = np.column_stack([features, self._novelty(features)])
+        risk = np.mean([self._risk(risk_inputs(seen, said, self._target[1])) for said in folds], axis=0)
         if self.loss_ != SQUARED:
             return prediction, risk
         # the mean over the folds is better than they are by the variance round it
