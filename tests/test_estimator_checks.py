@@ -4,7 +4,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from recuse import RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor
 from recuse.estimators import KernelAverage, StackedMLPRegressor
 
 BY_DESIGN = {
@@ -19,10 +19,13 @@ RISK = [
     RiskRejector(Ridge(), TREES, residuals="train"),
     RiskRejector(RandomForestRegressor(10), Ridge(), residuals="holdout"),
 ]
+AUTO = AutoRejector(
+    learners={"ridge": Ridge(), "forest": RandomForestRegressor(10)}, risk_models={"trees": TREES}, cv=3
+)
 PLAIN = [StackedMLPRegressor(epochs=60), KernelAverage()]
 
 
-@parametrize_with_checks([SMALL, DEFAULT_BUT_SHORT, SELECTIVE, *RISK], expected_failed_checks=lambda _: BY_DESIGN)
+@parametrize_with_checks([SMALL, DEFAULT_BUT_SHORT, SELECTIVE, *RISK, AUTO], expected_failed_checks=lambda _: BY_DESIGN)
 def test_an_estimator_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

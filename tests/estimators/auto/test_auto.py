@@ -80,7 +80,7 @@ def test_new_rows_cost_what_out_of_fold_rows_did(complete):
 
 
 def test_it_comes_close_to_bayes():
-    X, y, _, _ = datasets.make_heteroscedastic(3000, random_state=0)
+    X, y, _, _ = datasets.make_heteroscedastic(1900, random_state=0)
     X_new, _, mean, variance = datasets.make_heteroscedastic(5000, random_state=1)
     model = AutoRejector(learners=["networks"], risk_models=["boosting"], cv=3, random_state=0).fit(X, y)
     cost = float(np.median(variance))
@@ -151,14 +151,15 @@ def test_few_rows_are_enough(n_rows):
 
 def test_what_a_time_limit_leaves_out_is_explained():
     X, Y = rows(4000)
-    model = AutoRejector(time_limit=8, random_state=0).fit(X, Y)
+    model = AutoRejector(time_limit=5, random_state=0).fit(X, Y)
     assert model.leaderboard_["note"].str.contains("for lack of time|no time").any()
     assert model.decide(NEW).evaluate(NEW_Y)["rcr_loss"] < 1.0
 
 
 @pytest.mark.parametrize("loss", ["absolute", "huber:1.0", "pinball:0.9"])
 def test_other_losses(loss):
-    model = AutoRejector(cost=0.6, loss=loss, learners=["boosting"], risk_models=QUICK["risk_models"], random_state=0)
+    quick = {"learners": ["boosting"], "risk_models": QUICK["risk_models"], "cv": 2}
+    model = AutoRejector(cost=0.6, loss=loss, random_state=0, **quick)
     measures = model.fit(X, Y).decide(NEW).evaluate(NEW_Y)
     assert measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
 

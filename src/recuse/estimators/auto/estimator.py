@@ -92,9 +92,9 @@ class AutoRejector(RejectingRegressor):
     --------
     >>> from recuse import AutoRejector, datasets
     >>> (X, y), _, (X_test, y_test) = datasets.split(datasets.load("auto_mpg"), repeat=0)
-    >>> model = AutoRejector(cost=6.0, learners=["boosting", "support_vectors"], random_state=0).fit(X, y)
+    >>> model = AutoRejector(cost=6.0, learners=["extra_trees", "support_vectors"], random_state=0).fit(X, y)
     >>> sorted(model.leaderboard_.query("part == 'regressor'")["name"])
-    ['boosting', 'support_vectors']
+    ['extra_trees', 'support_vectors']
     >>> measures = model.decide(X_test).evaluate(y_test)
     >>> measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
     True
@@ -168,7 +168,8 @@ class AutoRejector(RejectingRegressor):
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
-        said = self._regressor.by_fold(self._features(X))
+        features = self._features(X)
+        said = self._regressor.by_fold(features)
         return np.asarray(np.mean([fold.prediction for fold in said], axis=0))
 
     def expected_loss(self, X: Any) -> Floats:
@@ -283,7 +284,8 @@ class AutoRejector(RejectingRegressor):
         return prediction, cost - risk
 
     def _features(self, X: Any) -> Floats:
-        return self._encoder.transform(without(self._check_new_rows(X), self._cost_column))
+        rows = self._check_new_rows(X)
+        return self._encoder.transform(without(rows, self._cost_column))
 
     def _ask(self, X: Any) -> tuple[Floats, Floats]:
         """Give predictions and expected losses."""
