@@ -42,6 +42,9 @@ docs: .venv/dev.stamp
 bench: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/engine.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py bayes
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py calibration
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py scale
 
 clean:
 	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -86,7 +86,7 @@ def test_it_comes_close_to_bayes():
     cost = float(np.median(variance))
     accepted = model.decide(X_new, cost=cost).accepted
     error = (model.predict(X_new) - mean) ** 2 + variance
-    assert np.where(accepted, error, cost).mean() < 1.2 * theory.bayes_risk(variance, cost)
+    assert np.where(accepted, error, cost).mean() < 1.3 * theory.bayes_risk(variance, cost)
 
 
 def test_one_fit_serves_any_cost(quick):
