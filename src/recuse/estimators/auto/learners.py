@@ -127,10 +127,10 @@ def _risk_extra_trees(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
-    leaves = {"max_leaf_nodes": 8, "min_samples_leaf": 20} if n_rows < _LARGE else {"min_samples_leaf": 200}
-    return HistGradientBoostingRegressor(
-        loss="poisson", max_iter=60 if n_rows < _LARGE else 200, learning_rate=0.05, early_stopping=False, **leaves
-    )
+    few = {"max_iter": 60, "max_leaf_nodes": 8, "min_samples_leaf": 20}
+    many = {"max_iter": 200, "min_samples_leaf": 200}
+    size = few if n_rows < 5000 else many
+    return HistGradientBoostingRegressor(loss="poisson", learning_rate=0.05, early_stopping=False, **size)
 
 
 RISK_MODELS: Mapping[str, Learner] = {
