@@ -20,7 +20,7 @@ from recuse import AutoRejector, datasets, theory
 def bayes(n_jobs: int) -> None:
     """Fit to 20,000 rows of known mean and variance; measure on fresh ones."""
     X, y, _, _ = datasets.make_heteroscedastic(20_000, random_state=0)
-    X_new, _, mean, variance = datasets.make_heteroscedastic(20_000, random_state=1)
+    X_new, _, mean, variance = datasets.make_heteroscedastic(100_000, random_state=1)
     costs = np.quantile(variance, [0.25, 0.5, 0.75])
     start = time.monotonic()
     model = AutoRejector(float(costs[1]), random_state=0, n_jobs=n_jobs).fit(X, y)
