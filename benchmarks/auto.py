@@ -2,6 +2,7 @@
 
 python benchmarks/auto.py bayes         loss over Bayes risk on 20,000 rows
 python benchmarks/auto.py calibration   expected against observed loss over ten bins, on test rows
+python benchmarks/auto.py split         seconds for one split of abalone
 python benchmarks/auto.py scale         a million rows in ten minutes
 """
 
@@ -32,21 +33,54 @@ def bayes(n_jobs: int) -> None:
         print(f"cost {cost:.3f}: loss / Bayes risk {loss / best:.4f}, agreement with Bayes' rule {agreement:.1%}")
 
 
-def calibration(n_jobs: int, repeats: int = 4) -> None:
-    """Pool the test rows of the splits, sort them into ten bins by expected loss, and compare the means."""
+def calibration(n_jobs: int, repeats: int = 10) -> None:
+    """Pool the test rows of the splits, sort them into ten bins by expected loss, and compare the means.
+
+    A row is a test row of several splits. The intervals are those of rows drawn anew, each with all its splits.
+    """
     for name, cost in (("concrete", 36.0), ("abalone", 4.0)):
-        expected, observed = [], []
+        parts = []
         for repeat in range(repeats):
             train, validation, (X, y) = datasets.split(datasets.load(name), repeat)
             both = pd.concat([train[0], validation[0]]), np.concatenate([train[1], validation[1]])
             model = AutoRejector(cost, random_state=repeat, n_jobs=n_jobs).fit(*both)
-            expected.append(model.expected_loss(X))
-            observed.append((model.predict(X) - np.asarray(y)) ** 2)
-        said, seen = np.concatenate(expected), np.concatenate(observed)
-        bins = np.array_split(np.argsort(said), 10)
-        table = pd.DataFrame({"expected": [said[b].mean() for b in bins], "observed": [seen[b].mean() for b in bins]})
-        print(f"\n{name}, {repeats} splits\n{table.assign(ratio=table['observed'] / table['expected']).round(3)}")
-        print(f"over all rows {seen.mean() / said.mean():.3f}")
+            observed = (model.predict(X) - np.asarray(y)) ** 2
+            parts.append(pd.DataFrame({"row": X.index, "expected": model.expected_loss(X), "observed": observed}))
+        rows = pd.concat(parts, ignore_index=True).sort_values("expected")
+        rows["bin"] = np.arange(len(rows)) * 10 // len(rows) + 1
+        table = rows.groupby("bin")[["expected", "observed"]].mean()
+        table["ratio"] = table["observed"] / table["expected"]
+        table[["low", "high"]] = [_interval(part) for _, part in rows.groupby("bin")]
+        print(f"\n{name}, {repeats} splits\n{table.round(3)}")
+        low, high = _interval(rows)
+        print(
+            f"over all rows {rows['observed'].mean() / rows['expected'].mean():.3f} ({low:.3f} to {high:.3f})",
+            flush=True,
+        )
+
+
+def _interval(rows: pd.DataFrame, draws: int = 2000) -> tuple[float, float]:
+    """Where 95% of the ratios of observed and expected loss lie, if the rows of a table are drawn anew."""
+    sums = rows.groupby("row")[["observed", "expected"]].sum().to_numpy()
+    chosen = np.random.default_rng(0).integers(len(sums), size=(draws, len(sums)))
+    observed, expected = sums[chosen].sum(axis=1).T
+    low, high = np.quantile(observed / expected, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def split(n_jobs: int) -> None:
+    """Time a fit to one split of abalone, and decisions at two costs."""
+    train, validation, (X, y) = datasets.split(datasets.load("abalone"), 0)
+    both = pd.concat([train[0], validation[0]]), np.concatenate([train[1], validation[1]])
+    start = time.monotonic()
+    model = AutoRejector(4.0, random_state=0, n_jobs=n_jobs).fit(*both)
+    print(
+        f"{len(both[1])} rows fitted in {time.monotonic() - start:.0f} s\n{model.leaderboard_.to_string(index=False)}"
+    )
+    for cost in (4.0, 6.0):
+        start = time.monotonic()
+        loss = model.decide(X, cost=cost).evaluate(y)["rcr_loss"]
+        print(f"cost {cost}: RcR loss {loss:.3f}, {len(X)} rows decided in {time.monotonic() - start:.1f} s")
 
 
 def scale(n_jobs: int, rows: int = 1_000_000, limit: float = 600.0) -> None:
@@ -73,7 +107,8 @@ def _peak() -> float:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["bayes", "calibration", "scale"])
+    tasks = {task.__name__: task for task in (bayes, calibration, split, scale)}
+    parser.add_argument("what", choices=list(tasks))
     parser.add_argument("--jobs", type=int, default=2)
     chosen = parser.parse_args()
-    {"bayes": bayes, "calibration": calibration, "scale": scale}[chosen.what](chosen.jobs)
+    tasks[chosen.what](chosen.jobs)

@@ -4,9 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from recuse import RcRRegressor
-from recuse.estimators import fit_costs
+from recuse.estimators import crossfit, fit_costs
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-2, 2, size=(120, 2))
@@ -31,6 +32,37 @@ def test_without_a_seed_the_costs_still_share():
     one, other = fit_costs(MODEL.set_params(random_state=None), X, Y, [0.5, 4.0])
     np.testing.assert_array_equal(one.predict(X), other.predict(X))
     MODEL.set_params(random_state=0)
+
+
+def test_the_regressors_of_all_folds_are_trained_once_and_the_rejectors_once_for_each_cost(monkeypatch):
+    trained = []
+
+    def watched(stage, train):
+        return lambda *arguments: trained.append(stage) or train(*arguments)
+
+    for stage in ("train_regressors", "train_rejectors"):
+        monkeypatch.setattr(crossfit, stage, watched(stage, getattr(crossfit, stage)))
+    fit_costs(MODEL, X, Y, [0.5, 1.0, (0.5, 4.0)])
+    assert trained == ["train_regressors", *["train_rejectors"] * 3]
+
+
+def test_unequal_folds_of_the_users_own_are_shared_too():
+    fold = np.searchsorted([70, 110], np.arange(len(X)), side="right")
+    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
+    model = clone(MODEL).set_params(cv=folds, batch_size=16)
+    for cost, shared in zip((0.5, 4.0), fit_costs(model, X, Y, [0.5, 4.0]), strict=True):
+        alone = clone(model).set_params(cost=cost).fit(X, Y)
+        assert shared.decide(X) == alone.decide(X)
+        assert shared.best_epoch_ == alone.best_epoch_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_trainings_that_diverged_are_counted_as_in_a_fit_of_its_own():
+    model = clone(MODEL).set_params(learning_rate=(1e30, 1e-2))
+    alone = clone(model).set_params(cost=4.0).fit(X, Y)
+    assert len(alone.diverged_) == 6  # a regressor of two members and a rejector in each fold
+    for shared in fit_costs(model, X, Y, [4.0, 0.5]):
+        assert [entry[:2] for entry in shared.diverged_] == [entry[:2] for entry in alone.diverged_]
 
 
 def test_no_training_rows_are_kept():

@@ -3,6 +3,7 @@
 import pickle
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -36,16 +37,44 @@ def same(one, other, rows=NEW, rtol=0.0, cost=None):
 
 @pytest.fixture
 def learned(monkeypatch):
-    """The tables the rejectors of each fold learned from and were chosen by; validation rows come last in the first."""
-    tables = []
+    """The tables the rejectors of each fold learned from and were tried on, without the rows that fill them up.
 
-    def spy(table, validation, *rest):
-        tables.append((table, validation))
-        return train(table, validation, *rest)
+    Validation rows come last in the first.
+    """
+    pairs = []
+
+    def spy(tables, validation, *rest):
+        pairs.extend((real_rows(table), real_rows(own)) for table, own in zip(tables, validation, strict=True))
+        return train(tables, validation, *rest)
 
     train = crossfit.train_rejectors
     monkeypatch.setattr(crossfit, "train_rejectors", spy)
-    return tables
+    return pairs
+
+
+def real_rows(table):
+    return table.take(table.weight > 0)
+
+
+@pytest.fixture
+def failing_fold(monkeypatch):
+    """Give what makes one stage of training diverge in one fold, by a learning rate beyond measure."""
+
+    def fail(stage, fold, rates=(1e-1, 1e-2)):
+        train = getattr(crossfit, stage)
+
+        def too_fast(tables, validation, members, *rest):
+            doomed = [
+                replace(member, learning_rate=1e30)
+                if member.table == fold and member.learning_rate in rates
+                else member
+                for member in members
+            ]
+            return train(tables, validation, doomed, *rest)
+
+        monkeypatch.setattr(crossfit, stage, too_fast)
+
+    return fail
 
 
 def pure_noise(n_rows=200):
@@ -63,13 +92,19 @@ def names_of(table):
     return [tuple(row) for row in table.x[:, :2].tolist()]
 
 
-THIRDS = [(np.flatnonzero(np.arange(len(X)) % 3 != k), np.arange(k, len(X), 3)) for k in range(3)]
+def splits_of(fold):
+    """The folds as pairs of rows to train on and rows left out, given the fold of each row."""
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
 
 
-def own_rejections(model, cost):
-    """Of each of `THIRDS`: what its rejectors accept (rejector, row), the errors and the costs, by what left it out."""
-    translation, (n_regressors, n_rejectors) = model._translation, (len(s) // 3 for s in stacks_of(model))
-    for fold, (_, rows) in enumerate(THIRDS):
+THIRDS = splits_of(np.arange(len(X)) % 3)
+UNEQUAL = splits_of(np.searchsorted([50, 77, 79], np.arange(len(X)), side="right"))  # 50, 27, 2 rows and a single one
+
+
+def own_rejections(model, cost, folds=THIRDS):
+    """Of each fold: what its rejectors accept (rejector, row), the errors and the costs, by what left it out."""
+    translation, (n_regressors, n_rejectors) = model._translation, (len(s) // len(folds) for s in stacks_of(model))
+    for fold, (_, rows) in enumerate(folds):
         features = translation.features(X[rows])
         said = outputs(model.regressor_.take([n_regressors * fold + i for i in range(n_regressors)]), features)
         prediction, row_cost = said.mean(axis=0), np.broadcast_to(cost, len(X))[rows]
@@ -82,6 +117,15 @@ def own_rejections(model, cost):
 
 def stacks_of(model):
     return model.regressor_, model.rejector_
+
+
+def loss_of_folds(model, cost, folds=THIRDS, weight=None):
+    """The RcR loss of all rejectors on their own fold, where every row counts by its weight, in whichever fold."""
+    losses = [
+        np.where(accepted, error, cost).mean(axis=0) for accepted, error, cost in own_rejections(model, cost, folds)
+    ]
+    rows = np.concatenate([rows for _, rows in folds])
+    return np.average(np.concatenate(losses), weights=None if weight is None else weight[rows])
 
 
 class TestOutOfFold:
@@ -103,19 +147,19 @@ class TestOutOfFold:
             told = model._translation.loss(own.y.double().numpy())
             np.testing.assert_allclose(np.sort(told), np.sort(errors), rtol=1e-4, atol=1e-6)
 
-    def test_each_rejector_is_chosen_by_rows_it_did_not_learn_from(self, learned):
+    def test_each_rejector_is_tried_on_rows_it_did_not_learn_from(self, learned):
         make(n_members=4).fit(X, Y)
         for table, own in learned:
             assert len(own.y) == 20  # a third of the 60 rows that do not choose regressors
             assert not set(names_of(table)) & set(names_of(own))
 
-    def test_every_error_is_learned_from_by_the_rejectors_of_other_folds_and_chooses_those_of_its_own(self, learned):
+    def test_every_error_is_learned_from_by_the_rejectors_of_other_folds_and_tries_those_of_its_own(self, learned):
         make().fit(X, Y, validation=(NEW, NEW_Y))
         times = Counter(name for table, _ in learned for name in names_of(table))
-        chooses = Counter(name for _, own in learned for name in names_of(own))
+        tries = Counter(name for _, own in learned for name in names_of(own))
         assert sorted(times.values()) == [2] * len(X) + [3] * len(NEW)  # validation rows are of no fold
-        assert sorted(chooses.values()) == [1] * len(X)
-        assert {name for name, count in times.items() if count == 2} == set(chooses)
+        assert sorted(tries.values()) == [1] * len(X)
+        assert {name for name, count in times.items() if count == 2} == set(tries)
 
     def test_the_inputs_do_not_give_the_error_away(self, learned):
         X, y = pure_noise(400)
@@ -254,17 +298,26 @@ class TestNumbers:
         model = make(n_members=4).fit(X, Y, validation=(NEW, NEW_Y))
         assert model.history_.shape == (12, 6)
         assert model.best_epoch_ == model.history_.argmin(axis=0).tolist()
+        assert (model.history_ == model.history_[:, :1]).all()  # all choose by the same loss
         assert model.validation_loss_ == pytest.approx(model.history_.min(axis=0).mean())
 
     def test_a_pickled_model_decides_alike(self):
         model = make(n_members=2, cost=(0.5, 4.0)).fit(X, Y)
         same(pickle.loads(pickle.dumps(model)), model, cost=2.0)
 
-    def test_progress_counts_the_regressors_and_then_the_rejectors_of_every_fold(self, monkeypatch):
+    @pytest.mark.parametrize("n_members", [1, 4])
+    @pytest.mark.parametrize("cost", [1.0, (0.5, 4.0)], ids=str)
+    def test_the_rejectors_of_all_folds_choose_one_learning_rate_and_one_epoch_together(self, n_members, cost):
+        model = make(n_members=n_members, cost=cost, epochs=40, batch_size=16).fit(X, Y)
+        assert len(set(model.best_epoch_)) == len(set(model.learning_rate_)) == 1
+        assert len(model.best_epoch_) == (3 if n_members == 1 else 6)
+        assert 0 <= model.best_epoch_[0] < 40
+
+    def test_progress_counts_the_regressors_and_then_the_rejectors_of_all_folds_at_once(self, monkeypatch):
         told = []
         monkeypatch.setattr("recuse.training.stacked.Plan.tell", lambda plan, epoch: _tell(plan, epoch, told))
         make(epochs=4).fit(X, Y)
-        assert told == list(range(24))
+        assert told == list(range(8))
 
 
 def _tell(plan, epoch, told):
@@ -279,15 +332,20 @@ class TestCosts:
     @pytest.mark.parametrize("n_members", [1, 4])
     def test_the_validation_loss_is_what_the_decisions_of_rejectors_cost_on_their_own_fold(self, n_members):
         model = make(cv=THIRDS, n_members=n_members).fit(X, Y, validation=(NEW, NEW_Y))
-        by_fold = [np.where(accepted, error, cost).mean() for accepted, error, cost in own_rejections(model, 1.0)]
-        assert model.validation_loss_ == pytest.approx(np.mean(by_fold), rel=1e-4)
+        assert model.validation_loss_ == pytest.approx(loss_of_folds(model, 1.0), rel=1e-4)
+
+    def test_in_the_validation_loss_a_row_counts_by_its_weight_in_whichever_fold(self):
+        weight = 1.0 + np.arange(len(X)) % 4
+        model = make(cv=UNEQUAL).fit(X, Y, sample_weight=weight, validation=(NEW, NEW_Y))
+        expected = loss_of_folds(model, 1.0, UNEQUAL, weight)
+        assert model.validation_loss_ == pytest.approx(expected, rel=1e-4)
+        assert expected != pytest.approx(loss_of_folds(model, 1.0, UNEQUAL), rel=1e-3)
 
     def test_costs_per_row_are_an_input_and_are_compared_with_the_error_of_their_row(self):
         costs = np.linspace(0.5, 4, len(NEW))
         model = make(cv=THIRDS).fit(X, Y, cost=ROW_COST, validation=(NEW, NEW_Y, costs))
         assert model.serves_any_cost
-        by_fold = [np.where(accepted, error, cost).mean() for accepted, error, cost in own_rejections(model, ROW_COST)]
-        assert model.validation_loss_ == pytest.approx(np.mean(by_fold), rel=1e-4)
+        assert model.validation_loss_ == pytest.approx(loss_of_folds(model, ROW_COST), rel=1e-4)
         with pytest.raises(ValueError, match=r"fitted with one cost per row, so new rows need theirs"):
             model.decide(NEW)
 
@@ -395,12 +453,7 @@ class TestRange:
     def test_the_validation_loss_is_in_units_of_the_cost_and_averaged_over_the_range(self):
         model = make(cost=(0.5, 4.0), cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
         costs = 0.5 * 8 ** ((np.arange(8) + 0.5) / 8)
-        by_cost = [
-            np.where(accepted, error, cost).mean() / cost[0]
-            for each in costs
-            for accepted, error, cost in own_rejections(model, each)
-        ]
-        # folds of 27 and of 26 rows count alike
+        by_cost = [loss_of_folds(model, cost) / cost for cost in costs]
         assert model.validation_loss_ == pytest.approx(np.mean(by_cost), rel=1e-4)
 
     def test_validation_rows_have_no_costs_of_their_own(self):
@@ -484,6 +537,90 @@ class TestNetworks:
             model.set_params(learning_rate=1e30).fit(X, Y)
         assert model.decide(NEW) == before
 
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("fold", [0, 2])
+    def test_a_fold_whose_every_regressor_diverges_is_an_error_and_the_old_model_stays(self, failing_fold, fold):
+        model = make(n_members=2).fit(X, Y)
+        before = model.decide(NEW)
+        failing_fold("train_regressors", fold)
+        rule = "every training met infinite values; try a learning_rate smaller than 0.01, or look for extreme values"
+        with pytest.raises(ValueError, match=f"^{re.escape(rule)}"):
+            model.fit(X, Y)
+        assert model.decide(NEW) == before
+
+    def test_a_fold_that_diverges_at_one_learning_rate_takes_another(self, failing_fold):
+        alone = make(learning_rate=1e-2, cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
+        failing_fold("train_regressors", 1, rates=[1e-1])
+        with pytest.warns(ConvergenceWarning, match=r"1 of 12 trainings met infinite values"):
+            model = make(cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
+        assert [entry[:2] for entry in model.diverged_] == [(1, 1e-1)]
+        features = model._translation.features(NEW)
+        np.testing.assert_allclose(
+            outputs(model.regressor_.take([1]), features), outputs(alone.regressor_.take([1]), features), rtol=1e-3
+        )
+
+    def test_a_fold_whose_every_rejector_diverges_leaves_the_choice_and_the_decision_to_the_others(self, failing_fold):
+        failing_fold("train_rejectors", 1)
+        with pytest.warns(ConvergenceWarning, match=r"2 of 12 trainings met infinite values"):
+            model = make(cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
+        assert [member for member, *_ in model.diverged_] == [4, 4]  # the regressors of three folds come first
+        assert len(model.regressor_) == 3
+        assert len(model.rejector_) == len(model.best_epoch_) == 2
+        assert len(set(model.best_epoch_)) == len(set(model.learning_rate_)) == 1
+        assert np.isfinite(model.history_).all()
+        assert np.isfinite(model.decision_function(NEW)).all()
+
+
+class TestUnequalFolds:
+    @pytest.mark.parametrize("batch_size", [1024, 8])
+    @pytest.mark.parametrize("cost", [1.0, (0.5, 4.0)], ids=str)
+    def test_folds_of_very_unequal_sizes_are_learned_from(self, batch_size, cost):
+        model = make(cv=UNEQUAL, batch_size=batch_size, cost=cost, n_members=2, epochs=60).fit(X, Y)
+        assert model.diverged_ == []
+        assert len(model.regressor_) == 8
+        assert np.mean((model.predict(NEW) - NEW_Y) ** 2) < 0.5 * NEW_Y.var()
+        same(model, make(cv=UNEQUAL, batch_size=batch_size, cost=cost, n_members=2, epochs=60).fit(X, Y), cost=1.0)
+
+    def test_the_rejectors_of_a_fold_learn_from_all_other_rows_and_are_tried_on_its_own(self, learned):
+        make(cv=UNEQUAL).fit(X, Y, validation=(NEW, NEW_Y))
+        assert [len(own.y) for _, own in learned] == [50, 27, 2, 1]
+        assert [len(table.y) for table, _ in learned] == [70, 93, 118, 119]  # with 40 validation rows
+
+    def test_every_row_counts_alike_in_the_choice_in_however_small_a_fold(self):
+        model = make(cv=UNEQUAL).fit(X, Y, validation=(NEW, NEW_Y))
+        assert model.validation_loss_ == pytest.approx(loss_of_folds(model, 1.0, UNEQUAL), rel=1e-4)
+
+    def test_the_regressors_of_a_fold_end_as_trained_on_its_rows_alone_where_they_make_one_batch(self, monkeypatch):
+        calls = []
+
+        def spy(*arguments):
+            calls.append((arguments, train(*arguments)))
+            return calls[-1][1]
+
+        train = crossfit.train_regressors
+        monkeypatch.setattr(crossfit, "train_regressors", spy)
+        model = make(cv=UNEQUAL, n_members=2, learning_rate=1e-2).fit(X, Y, validation=(NEW, NEW_Y))
+        (((tables, validation, members, *rest), _),) = calls  # all folds at once
+        features = model._translation.features(NEW)
+        for fold, (table, chooses) in enumerate(zip(tables, validation, strict=True)):
+            mine = [replace(member, table=0) for member in members if member.table == fold]
+            alone = train([real_rows(table)], [chooses], mine, *rest)
+            ours = outputs(model.regressor_.take([2 * fold, 2 * fold + 1]), features)
+            theirs = outputs(alone.regressor.to(torch.float64), features)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+    def test_weights_equal_copies_in_folds_of_the_users_own(self):
+        weight = np.arange(len(X)) % 3
+        fold = np.searchsorted([50, 70], np.arange(len(X)), side="right")
+        weighted = make(cv=splits_of(fold), batch_size=16).fit(X, Y, sample_weight=weight)
+        copies = np.repeat(X, weight, axis=0), np.repeat(Y, weight)
+        same(weighted, make(cv=splits_of(np.repeat(fold, weight)), batch_size=16).fit(*copies))
+
+    def test_a_fold_that_only_the_validation_rows_came_from_is_left_out(self):
+        fold = np.where(np.arange(len(X)) == 0, 2, np.arange(len(X)) % 2)
+        sizes = {len(make(cv=splits_of(fold), epochs=1, random_state=seed).fit(X, Y).regressor_) for seed in range(12)}
+        assert sizes == {2, 3}
+
 
 class TestParameters:
     @pytest.mark.parametrize(
@@ -530,14 +667,12 @@ class TestParameters:
         group = np.arange(120) // 2
         features, y = random.normal(size=(60, 4))[group], random.normal(size=60)[group]
         features[:, 0] += 1e-6 * random.normal(size=120)
-        fold = group % 3
-        by_group = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
-        for cv in (by_group, 3):
+        for cv in (splits_of(group % 3), 3):
             make(cv=cv, epochs=150).fit(features, y, validation=(features, y))
         grouped, mixed = errors_left_out(learned[:3]).mean(), errors_left_out(learned[3:]).mean()
         assert grouped > 1.0
         assert mixed < 0.8 * grouped
-        for table, own in learned[:3]:  # rejectors are chosen by whole groups, too
+        for table, own in learned[:3]:  # rejectors are tried on whole groups, too
             groups, own_groups = (set(part[:, 1].tolist()) for part in (table.x[:-120], own.x))
             assert len(own_groups) == 20
             assert not groups & own_groups

@@ -1,12 +1,16 @@
-"""Feed: every row once in every epoch, in an order of the table's own."""
+"""Tables and their feed: rows taken and padded, and dealt once in every epoch in an order of the table's own."""
+
+from functools import partial
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recuse.networks import pad_rows
+from recuse.networks import StackedMLP, pad_rows
 from recuse.training.feed import Feed, Table
+from recuse.training.stacked import Networks, Plan, train_pairs, train_regressors
+from recuse.training.trainer import Member
 
 CPU = torch.device("cpu")
 few = settings(deadline=None, max_examples=40)
@@ -21,6 +25,121 @@ def numbered(rows, seed=0, **columns):
 def row_numbers(batches, table=0):
     """The numbers of the rows in the order they were dealt, without padding."""
     return torch.cat([batch.y[table, 0, : batch.real] for batch in batches]).long()
+
+
+COLUMNS = ("x", "y", "weight", "cost", "rejector_x")
+
+
+def complete(rows, seed=0):
+    """A numbered table with all columns there are, each computed from the number of the row."""
+    number = torch.arange(1.0, rows + 1)
+    return numbered(rows, seed, weight=2 * number, cost=3 * number, rejector_x=torch.stack([7 * number] * 3, dim=1))
+
+
+class TestTake:
+    @pytest.mark.parametrize("rows", [[3, 0, 0], [4], []], ids=str)
+    def test_every_column_gives_the_same_rows_in_the_order_asked_for(self, rows):
+        table = complete(5, seed=8)
+        taken = table.take(torch.tensor(rows, dtype=torch.long))
+        for name in COLUMNS:
+            assert torch.equal(getattr(taken, name), getattr(table, name)[rows])
+        assert taken.seed == 8
+
+    def test_a_mask_takes_the_rows_it_marks(self):
+        mask = torch.tensor([True, False, True, False, False])
+        assert torch.equal(complete(5).take(mask).y, torch.tensor([1.0, 3.0]))
+        assert torch.equal(complete(5).take(~mask).cost, torch.tensor([6.0, 12.0, 15.0]))
+
+    def test_a_column_that_is_not_there_stays_away(self):
+        taken = numbered(5).take(torch.tensor([1, 2]))
+        assert taken.weight is taken.cost is taken.rejector_x is None
+
+    def test_several_targets_stay_together(self):
+        targets = torch.arange(10.0).view(5, 2)
+        taken = Table(torch.zeros(5, 1), targets).take(torch.tensor([4, 1]))
+        assert torch.equal(taken.y, torch.tensor([[8.0, 9.0], [2.0, 3.0]]))
+
+
+class TestTotalWeight:
+    def test_it_is_the_sum_of_the_weights_or_without_any_the_number_of_rows(self):
+        assert float(complete(5).total_weight) == 30
+        assert float(numbered(5).total_weight) == 5
+        assert float(Table(torch.zeros(5, 1), torch.zeros(5, 2)).total_weight) == 5  # rows, not targets
+
+    def test_it_has_the_type_and_shape_of_a_number_of_the_target(self):
+        for table in (complete(5), numbered(5)):
+            assert table.total_weight.shape == ()
+            assert table.total_weight.dtype == table.y.dtype
+
+
+class TestPadded:
+    @pytest.mark.parametrize("make", [numbered, complete])
+    @given(rows=st.integers(1, 40), more=st.integers(0, 40))
+    @few
+    def test_the_rows_stay_in_front_and_what_follows_has_no_weight(self, make, rows, more):
+        table = make(rows, seed=8)
+        padded = table.padded(rows + more)
+        front, back = padded.take(torch.arange(rows)), padded.take(torch.arange(rows, rows + more))
+        for name in COLUMNS:
+            column = getattr(table, name)
+            if name == "weight":
+                assert torch.equal(front.weight, torch.ones(rows) if column is None else column)
+                assert torch.equal(back.weight, torch.zeros(more))
+            elif column is None:
+                assert getattr(padded, name) is None
+            else:
+                assert torch.equal(getattr(front, name), column)
+                assert torch.equal(getattr(back, name), column[[0] * more])  # a row like any: it upsets nothing
+        assert len(padded.y) == rows + more
+        assert padded.seed == 8
+        assert padded.total_weight == table.total_weight
+
+    def test_padding_twice_equals_padding_once(self):
+        once, twice = complete(5).padded(9), complete(5).padded(7).padded(9)
+        for name in COLUMNS:
+            assert torch.equal(getattr(once, name), getattr(twice, name))
+
+    @pytest.mark.parametrize("make", [numbered, complete])
+    def test_the_mean_over_all_rows_is_that_of_the_real_ones(self, make):
+        means = []
+        for table in (make(13), make(13).padded(50)):
+            batches = Feed([table], CPU).in_order(8)
+            rows = len(table.y)
+            means.append(sum((batch.y * batch.share).sum() * batch.real / rows for batch in batches))
+        torch.testing.assert_close(*means)
+
+    def test_tables_of_unequal_length_become_equal(self):
+        (batch,) = Feed([numbered(5).padded(6), numbered(6)], CPU).in_order()
+        assert torch.equal(batch.y[0, 0, :6], torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 1.0]))
+        assert torch.equal(batch.share[0, 0, :6], torch.tensor([1 / 5] * 5 + [0.0]))
+        assert torch.equal(batch.share[1, 0, :6], torch.full((6,), 1 / 6))
+
+    @pytest.mark.parametrize("train", [train_pairs, train_regressors])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_a_padded_table_trains_like_the_table_itself_where_all_rows_make_one_batch(self, train, weighted):
+        random = torch.Generator().manual_seed(0)
+        table, new = (
+            Table(
+                torch.randn(rows, 3, generator=random),
+                torch.randn(rows, generator=random),
+                torch.rand(rows, generator=random) if weighted else None,
+                cost=torch.rand(rows, generator=random),
+            )
+            for rows in (40, 30)
+        )
+        build = partial(StackedMLP, inputs=3, hidden=(5, 4))
+        members, plan = [Member(seed, rate) for seed, rate in ((0, 1e-2), (1, 1e-1))], Plan(epochs=25, slow_start=10)
+        one, other = (
+            train([table.padded(40 + more)], [new.padded(30 + more)], members, Networks(build, build), plan)
+            for more in (0, 77)
+        )
+        assert torch.equal(one.epoch, other.epoch)
+        torch.testing.assert_close(one.history, other.history, rtol=1e-4, atol=0)
+        torch.testing.assert_close(one.regressor.parameters, other.regressor.parameters, rtol=1e-3, atol=1e-5)
+        if train is train_pairs:
+            torch.testing.assert_close(one.rejector.parameters, other.rejector.parameters, rtol=1e-3, atol=1e-5)
+        plain = train([table], [new], members, Networks(build, build), plan)
+        torch.testing.assert_close(plain.regressor.parameters, one.regressor.parameters, rtol=1e-3, atol=1e-5)
 
 
 @given(rows=st.integers(1, 150), batch_size=st.integers(1, 160), epoch=st.integers(0, 2000), seed=st.integers(0, 2**31))

@@ -78,7 +78,7 @@ def run_methods(
         write_csv(frame, output / f"{name}.csv")
     pictures = _draw(records, result, paper, methods, output) if draw else []
     record_environment(output / "environment.json")
-    command = _command(paper, methods, datasets, repeats)
+    command = _command(paper, methods, datasets, repeats, reuse, output)
     write_leaderboard(table, result, times, methods, pictures, output / "README.md", command)
     return table, result
 
@@ -94,11 +94,19 @@ def _draw(
     return drawn
 
 
-def _command(paper: Paper, methods: Sequence[Method], datasets: Sequence[str] | None, repeats: int | None) -> str:
+def _command(
+    paper: Paper,
+    methods: Sequence[Method],
+    datasets: Sequence[str] | None,
+    repeats: int | None,
+    reuse: Path | None,
+    output: Path,
+) -> str:
     """What reproduces the page, with the options that were used."""
     names = [method.name for method in methods]
     options = [f"--paper {paper.name}"]
     options += [] if names == list(METHODS) else [f"--methods {','.join(names)}"]
     options += [] if datasets is None else [f"--datasets {','.join(datasets)}"]
     options += [] if repeats is None else [f"--repeats {repeats}"]
-    return " ".join(["recuse bench methods", *options, "--jobs 2 -o results/methods"])
+    options += [] if reuse is None else [f"--reuse {reuse}"]
+    return " ".join(["recuse bench methods", *options, "--jobs 2", f"-o {output}"])

@@ -135,13 +135,21 @@ def _tests(tests: dict[str, Friedman]) -> str:
         [
             name,
             str(test.blocks),
-            f"{test.statistic:.1f}",
-            "below 0.001" if test.p_value < 1e-3 else f"{test.p_value:.3f}",
-            f"{test.critical_difference:.2f}",
+            _number(test.statistic, 1),
+            _p_value(test.p_value),
+            _number(test.critical_difference, 2),
         ]
         for name, test in tests.items()
     ]
     return _lines(header, rows)
+
+
+def _number(value: float, digits: int) -> str:
+    return "-" if isnan(value) else f"{value:.{digits}f}"
+
+
+def _p_value(value: float) -> str:
+    return "below 0.001" if value < 1e-3 else _number(value, 3)
 
 
 def _descriptions(methods: Sequence[Method]) -> str:

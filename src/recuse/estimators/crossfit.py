@@ -5,8 +5,8 @@ training rows is predicted by members that never saw it. A rejector sees the fea
 logarithm of the disagreement among those members, and learns from their error, squared or by another loss.
 
 The rejectors are cross-fitted in their turn: those of a fold learn from the errors of the others and of the validation
-rows, and the errors of their own fold choose epoch and learning rate. So every error serves for both, and no small set
-of validation rows, which may well lack the few large errors that matter, decides alone.
+rows, and are tried on the errors of their own. Those errors choose epoch and learning rate, of all folds together. So
+every error serves for both, and no small set of rows, which may well lack the few large errors that matter, decides.
 
 The members of the other folds are kept out of both inputs: they have seen the target, and the further they are from the
 members that have not, the larger the error. On new rows, which nobody has seen, all members count.
@@ -48,7 +48,7 @@ class FoldRegressors:
     fold: NDArray[np.intp]  # (row,): the fold that it is left out of
     prediction: Floats  # (row,) or (output, row)
     spread: Floats  # (row,)
-    trained: list[Trained]
+    trained: Trained
     members: list[Member]
 
 
@@ -123,35 +123,49 @@ class CrossFit:
         rejectors, rejecting = self._train_rejectors(train, held_out, folds, sight, members, shuffle)
         trained = Trained(
             folds.stack,
-            _joined([each.regressor for each in rejectors]),
-            torch.cat([each.loss for each in rejectors]),
-            torch.cat([each.epoch for each in rejectors]),
-            torch.cat([each.history for each in rejectors], dim=1),
-            _counted([*folds.trained, *rejectors]),
+            rejectors.regressor,
+            rejectors.loss,
+            rejectors.epoch,
+            rejectors.history,
+            _counted([folds.trained, rejectors]),
         )
         return CrossFitted(trained, [*folds.members, *rejecting], sight, folds)
 
     def _train_folds(self, train: Rows, held_out: Rows, seeds: Sequence[int], shuffle: int) -> FoldRegressors:
+        parts = list(folds_of(train, self.cv, np.random.RandomState(shuffle)))
+        members = [
+            Member(_derived(seed, fold), rate, table=fold)
+            for fold in range(len(parts))
+            for seed in seeds
+            for rate in self.maker.rates
+        ]
+        tables = [
+            self.translation.table(train.take(seen), _derived(shuffle, fold)) for fold, (seen, _) in enumerate(parts)
+        ]
+        choosing = [self.translation.table(held_out)] * len(parts)
+        networks = Networks(self.maker.regressors(), self.maker.regressors())
+        trained = train_regressors(
+            _of_one_length(tables), choosing, members, networks, self._stage(0), self.translation.engine_loss
+        )
+        return self._ask_folds(train, trained, members, [left_out for _, left_out in parts])
+
+    def _ask_folds(
+        self, train: Rows, trained: Trained, members: list[Member], parts: Sequence[NDArray[np.intp]]
+    ) -> FoldRegressors:
+        """Choose the regressors of each fold, and ask them about the rows left out."""
         features = self.translation.features(train.X)
         count, n_outputs = len(train), self.translation.n_outputs
         prediction, spread = np.empty(count if n_outputs == 1 else (n_outputs, count)), np.empty(count)
-        trainings, stacks, everyone, number = [], [], [], np.empty(count, np.intp)
-        for fold, (seen, left_out) in enumerate(folds_of(train, self.cv, np.random.RandomState(shuffle))):
-            members = [Member(_derived(seed, fold), rate) for seed in seeds for rate in self.maker.rates]
-            trained = self._train_fold(fold, train.take(seen), held_out, members, _derived(shuffle, fold))
-            stack = trained.regressor.take(best_trials(trained.loss.cpu(), self.maker.rates)).to(torch.float64)
-            said = outputs(stack, features[left_out])  # (member, row) or (member, output, row)
+        everyone, sizes, number = [], [], np.empty(count, np.intp)
+        for fold, (loss, left_out) in enumerate(zip(trained.loss.cpu().chunk(len(parts)), parts, strict=True)):
+            chosen = [fold * len(loss) + trial for trial in best_trials(loss, self.maker.rates)]
+            said = outputs(trained.regressor.take(chosen).to(torch.float64), features[left_out])
             prediction[..., left_out], spread[left_out] = said.mean(axis=0), disagreement(said)
             number[left_out] = fold
-            trainings.append(trained)
-            stacks.append(stack)
-            everyone += members
-        return FoldRegressors(_joined(stacks), tuple(map(len, stacks)), number, prediction, spread, trainings, everyone)
-
-    def _train_fold(self, fold: int, seen: Rows, held_out: Rows, members: list[Member], shuffle: int) -> Trained:
-        networks = Networks(self.maker.regressors(), self.maker.regressors())
-        tables = [self.translation.table(seen, shuffle)], [self.translation.table(held_out)]
-        return train_regressors(*tables, members, networks, self._stage(fold), self.translation.engine_loss)
+            everyone += chosen
+            sizes.append(len(chosen))
+        stack = trained.regressor.take(everyone).to(torch.float64)
+        return FoldRegressors(stack, tuple(sizes), number, prediction, spread, trained, members)
 
     def _train_rejectors(
         self,
@@ -161,19 +175,18 @@ class CrossFit:
         sight: Sight,
         members: Sequence[Member],
         shuffle: int,
-    ) -> tuple[list[Trained], list[Member]]:
+    ) -> tuple[Trained, list[Member]]:
         """Train equally many rejectors without each fold, over all folds at least as many as there are members."""
         known, new = self._rejector_tables(train, held_out, folds, sight, shuffle)
         build, count = self.maker.of_inputs(known.x.shape[1]), len(folds.sizes)
         few = members[: -(-len(members) // (count * len(self.maker.rates))) * len(self.maker.rates)]
-        rejectors, everyone = [], []
-        for fold in range(count):
-            mine = [replace(member, seed=_derived(member.seed, fold)) for member in few]
-            inside = torch.as_tensor(folds.fold == fold)
-            tables = _one_table(_some(known, ~inside), new), _some(known, inside)
-            rejectors.append(train_rejectors(*tables, mine, build, self._stage(count + fold), self._engine_costs()))
-            everyone += mine
-        return rejectors, everyone
+        everyone = [
+            replace(member, seed=_derived(member.seed, fold), table=fold) for fold in range(count) for member in few
+        ]
+        insides = [torch.as_tensor(folds.fold == fold) for fold in range(count)]
+        tables = _of_one_length([_one_table(known.take(~inside), new) for inside in insides])
+        choosing = _of_one_length([known.take(inside) for inside in insides])
+        return train_rejectors(tables, choosing, everyone, build, self._stage(1), self._engine_costs()), everyone
 
     def _rejector_tables(
         self, train: Rows, held_out: Rows, folds: FoldRegressors, sight: Sight, shuffle: int
@@ -207,21 +220,6 @@ class CrossFit:
         return replace(self.plan, on_epoch=lambda done: self.plan.tell(before + done - 1))
 
 
-def _joined(stacks: Sequence[Stack]) -> Stack:
-    """Put all members into one stack."""
-    whole = stacks[0].take([0] * sum(map(len, stacks)))
-    layers = [stack.views(stack.parameters) for stack in stacks]
-    for place, *parts in zip(whole.views(whole.parameters), *layers, strict=True):
-        place.copy_(torch.cat(parts))
-    return whole
-
-
-def _some(table: Table, rows: torch.Tensor) -> Table:
-    """Give some rows of a table."""
-    weight, cost = (None if column is None else column[rows] for column in (table.weight, table.cost))
-    return replace(table, x=table.x[rows], y=table.y[rows], weight=weight, cost=cost)
-
-
 def _one_table(first: Table, second: Table) -> Table:
     """Put the rows of two tables into one."""
 
@@ -231,6 +229,12 @@ def _one_table(first: Table, second: Table) -> Table:
 
     x, y = torch.cat([first.x, second.x]), torch.cat([first.y, second.y])
     return replace(first, x=x, y=y, weight=both("weight"), cost=both("cost"))
+
+
+def _of_one_length(tables: Sequence[Table]) -> list[Table]:
+    """Fill up the shorter tables with rows without weight."""
+    longest = max(len(table.y) for table in tables)
+    return [table.padded(longest) for table in tables]
 
 
 def _counted(trainings: Sequence[Trained]) -> dict[int, int]:

@@ -81,7 +81,8 @@ class RcRRegressor(RejectingRegressor):
     residuals : {"train", "crossfit"}, default="train"
         The errors a rejector learns from. "train" is the paper's joint training: the errors are those of the rows h is
         fitted to, which are too small where h overfits. "crossfit" trains regressors without each fold, with h their
-        mean, then rejectors on the errors on rows left out: of all folds but one, which chooses, and of validation.
+        mean, then rejectors on the errors on rows left out: of all folds but one, which they are tried on, and of
+        validation. All of a learning rate stop at the epoch that is best over all folds.
         They see h(x) and, with several members, the logarithm of their disagreement besides the features.
     cv : int, splitter or iterable of (train, test), default=5
         The folds of "crossfit", with every row in one test part. A number divides the distinct rows to train on at
@@ -100,7 +101,7 @@ class RcRRegressor(RejectingRegressor):
         RcR loss on the validation rows or, by "crossfit", of rejectors on their own fold; mean over the members, in the
         user's units or, for a range of costs, in units of the cost and averaged over the range.
     learning_rate_, best_epoch_ : list
-        Chosen for each member; by "crossfit", for each rejector, fold by fold.
+        Chosen for each member; by "crossfit", where all choose together, of each rejector, fold by fold.
     history_ : ndarray of shape (n_epochs, n_members), by "crossfit" (n_epochs, n_rejectors)
         The loss that chooses, by epoch, from the end of Slow-Start.
     diverged_ : list of tuple
@@ -325,7 +326,7 @@ class RcRRegressor(RejectingRegressor):
     ) -> tuple[Trained, list[Member]]:
         """Give the outcome of all trainings, and what was trained."""
         members, crossfit = self._maker().members(seeds[1:], self.cost_), self.residuals == "crossfit"
-        stages = 2 * (train.part.shape[1] or self.cv) if crossfit else 1
+        stages = 2 if crossfit else 1  # regressors, then rejectors
         self._sight = None
         with progress_bar("training", stages * self.epochs, show=self.verbose) as tell:
             slow_start = 0 if going_on else self.slow_start

@@ -55,14 +55,24 @@ class Trained:
 
 
 class BestEpochs:
-    """The best epoch of every member so far, and its weights."""
+    """The best epoch of every member so far, and its weights.
 
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
+    Parameters
+    ----------
+    trainer : Trainer
+    pools : sequence of Tensor
+        Members that choose their epoch together, by the mean of their losses; the others choose alone.
+    share : Tensor of shape (member,), optional
+        What the loss of a member counts for in the mean of its pool; equal for all by default.
+    """
+
+    def __init__(self, trainer: Trainer, pools: Sequence[Tensor] = (), share: Tensor | None = None) -> None:
+        self._trainer, self._pools, self._share = trainer, pools, share
         self._stacks = [s for s in (trainer.regressor, trainer.rejector) if s is not None]
         self._weights = [stack.parameters.clone() for stack in self._stacks]
         self.loss = torch.full((len(trainer.members),), torch.inf, device=trainer.regressor.parameters.device)
         self.epoch = torch.full_like(self.loss, -1, dtype=torch.long)
+        self._last = self.loss.clone()
         self.history: list[Tensor] = []
         self.diverged: dict[int, int] = {}
 
@@ -74,10 +84,19 @@ class BestEpochs:
                 self._trainer.freeze(member)
         loss[list(self.diverged)] = torch.inf
         loss[~active] = torch.inf
+        self._last = torch.where(loss.isfinite(), loss, self._last)
+        for members in self._pools:
+            self._agree(loss, members)
         self.history.append(loss)
         improved = (loss < self.loss).nonzero().flatten()
         if len(improved):
             self._keep(improved, loss, epoch)
+
+    def _agree(self, loss: Tensor, members: Tensor) -> None:
+        """Give these members the mean of their losses; one that was dropped goes on counting with its last loss."""
+        known, going_on = members[self._last[members].isfinite()], members[loss[members].isfinite()]
+        share = torch.ones_like(loss[known]) if self._share is None else self._share[known]
+        loss[going_on] = (self._last[known] * share).sum() / share.sum()
 
     def _keep(self, chosen: Tensor, loss: Tensor, epoch: Tensor) -> None:
         self.loss[chosen], self.epoch[chosen] = loss[chosen], epoch[chosen]

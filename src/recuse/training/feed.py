@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -40,6 +40,24 @@ class Table:
     cost: Tensor | None = None
     rejector_x: Tensor | None = None
     seed: int = 0
+
+    @property
+    def total_weight(self) -> Tensor:
+        """The sum of the weights of all rows; without weights, their number."""
+        return self.y.new_tensor(len(self.y)) if self.weight is None else self.weight.sum()
+
+    def take(self, rows: Tensor) -> Table:
+        """Give some rows."""
+        columns = ("x", "y", "weight", "cost", "rejector_x")
+        some = {name: column[rows] for name in columns if (column := getattr(self, name)) is not None}
+        return replace(self, **some)
+
+    def padded(self, rows: int) -> Table:
+        """Give so many rows, the last of them copies of the first one without weight."""
+        count, place = len(self.y), torch.arange(rows)
+        there = place < count
+        weight = (self.y.new_ones(count) if self.weight is None else self.weight)[place * there] * there
+        return replace(self.take(place * there), weight=weight)
 
 
 @dataclass(frozen=True)

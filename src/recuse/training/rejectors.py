@@ -8,6 +8,9 @@ With a range of costs the score is r(x, c) = u + g(x, u), where u is the logarit
 from the start the score rises with the cost, and the network g learns the row's own threshold and what else its
 surrogate asks for. Each row meets a fresh cost in each epoch. The loss is then divided by the cost, so that dear and
 cheap rejections count alike.
+
+The RcR loss of a few rows jumps from epoch to epoch, and its lowest value is mostly luck. So all rejectors of a
+learning rate stop at the same epoch, that of the lowest mean over the validation rows of all tables.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from recuse.networks import Stack
 from recuse.training.adam import StackedAdam
 from recuse.training.best import BestEpochs, Trained
 from recuse.training.feed import Batch, Feed, Table, random_stream
-from recuse.training.stacked import Plan
-from recuse.training.trainer import Member, by_surrogate, surrogate_losses
+from recuse.training.stacked import Plan, make_feeds
+from recuse.training.trainer import Member, by_surrogate, count_tables, surrogate_losses
 
 __all__ = ["CostRange", "train_rejectors"]
 
@@ -54,22 +57,23 @@ class CostRange:
 
 
 def train_rejectors(
-    table: Table,
-    validation: Table,
+    tables: Sequence[Table],
+    validation: Sequence[Table],
     members: Sequence[Member],
     build: Callable[[Sequence[int]], Stack],
     plan: Plan,
     costs: CostRange | None = None,
 ) -> Trained:
-    """Train rejectors on errors, each with its best epoch by validation RcR loss.
+    """Train rejectors on errors; those of a learning rate share their best epoch by validation RcR loss.
 
     Parameters
     ----------
-    table, validation : Table
-        Their `y` are errors, squared or by another loss. With a range of costs, `x` has one more feature at the end, of
-        any value: the place for the cost.
+    tables, validation : sequence of Table
+        The rows to learn from and, for each of them, the rows that choose; all tables have as many rows, and so have
+        all validation tables. Their `y` are errors, squared or by another loss. With a range of costs, `x` has one more
+        feature at the end, of any value: the place for the cost.
     members : sequence of Member
-        With a range of costs, their own cost plays no part.
+        Ordered by table, with as many for each. With a range of costs, their own cost plays no part.
     build : callable
         From seeds to a stack of rejectors.
     plan : Plan
@@ -81,15 +85,16 @@ def train_rejectors(
         Its regressor is the stack of rejectors; it has no other.
     """
     device = torch.device(plan.device)
-    feed = Feed([table], device)
-    held_out = Feed([validation if costs is None else _at_several_costs(validation, costs)], device)
-    place = table.x.shape[1] - 1  # of the cost among the features
+    choosing = [each if costs is None else _at_several_costs(each, costs) for each in validation]
+    feed, held_out = make_feeds(tables, choosing, members, plan)
+    place = tables[0].x.shape[1] - 1  # of the cost among the features
     trainer = _RejectorTrainer(members, build([m.rejector_seed for m in members]), costs)
-    best = BestEpochs(trainer)
+    weights = torch.stack([validation[member.table].total_weight for member in members])
+    best = BestEpochs(trainer, _by_rate(members, device), weights.to(device))
     every = torch.ones_like(best.epoch, dtype=torch.bool)
     for epoch in range(plan.epochs):
         for number, batch in enumerate(feed.shuffled(plan.batch_size, 0, epoch)):
-            seed = (table.seed, _DRAW, epoch, number)
+            seed = (tables[0].seed, _DRAW, epoch, number)
             trainer.step(batch if costs is None else _at_drawn_costs(batch, costs, place, seed))
         best.see(trainer.validate(held_out), torch.full_like(best.epoch, epoch), active=every)
         plan.tell(epoch)
@@ -104,36 +109,42 @@ class _RejectorTrainer:
         self.members, self.regressor, self.rejector = list(members), stack, None
         self._adam = StackedAdam(stack, [member.learning_rate for member in members])
         self._groups = by_surrogate(self.members, stack.parameters.device)
-        self._cost = torch.tensor([[m.cost] for m in members]).to(stack.parameters)  # (member, 1)
+        costs_of_members = torch.tensor([member.cost for member in members]).to(stack.parameters)
+        self._tables = count_tables(self.members)
+        self._cost = costs_of_members.view(self._tables, -1, 1)  # (table, member of the table, 1)
 
     def step(self, batch: Batch) -> None:
         """One step of every rejector on psi, its errors given."""
         score = self._score(batch, training=True)
-        _, d_accept, d_reject = surrogate_losses(self._groups, score)
-        slope = self._in_units(batch.y[0] * d_accept + self._costs(batch) * d_reject, batch)
-        self.regressor.backward(slope.mul_(batch.share[0]))
+        _, d_accept, d_reject = (
+            slopes.view_as(score) for slopes in surrogate_losses(self._groups, score.flatten(0, 1))
+        )
+        slope = self._in_units(batch.y * d_accept + self._costs(batch) * d_reject, batch)
+        self.regressor.backward(slope.mul_(batch.share).flatten(0, 1))
         self._adam.step()
 
     @torch.no_grad()
     def validate(self, feed: Feed) -> Tensor:
         """RcR loss of every rejector."""
-        total = torch.zeros_like(self._cost[:, 0])
+        total = torch.zeros_like(self._cost).flatten()
         for batch in feed.in_order():
             score = self._score(batch)
             # a rejection must not hide that a network is infinite or undefined: 0 * inf is NaN
-            loss = torch.where(score > 0, batch.y[0], self._costs(batch)) + 0 * score
-            total += (self._in_units(loss, batch) * batch.share[0]).sum(dim=1) * (batch.real / feed.rows)
+            loss = torch.where(score > 0, batch.y, self._costs(batch)) + 0 * score
+            share = batch.share * (batch.real / feed.rows)
+            total += (self._in_units(loss, batch) * share).sum(dim=2).flatten()
         return total
 
     def _costs(self, batch: Batch) -> Tensor:
         if batch.cost is None:
             return self._cost
         # within a range the cost is a divisor, also of the rows of zeros that fill up a batch
-        return batch.cost[0] if self._range is None else batch.cost[0].clamp(min=self._range.low)
+        return batch.cost if self._range is None else batch.cost.clamp(min=self._range.low)
 
     def _score(self, batch: Batch, *, training: bool = False) -> Tensor:
-        """The score (member, row), at the cost of each row where there is a range."""
+        """The score (table, member of it, row), at the cost of each row where there is a range."""
         score = self.regressor.forward(batch.x, training=training)
+        score = score.view(self._tables, -1, score.shape[1])
         return score if self._range is None else score + self._range.offset(self._costs(batch))
 
     def _in_units(self, loss: Tensor, batch: Batch) -> Tensor:
@@ -143,6 +154,14 @@ class _RejectorTrainer:
     def freeze(self, member: int) -> None:
         """Take a diverged member out of training."""
         self._adam.freeze(member)
+
+
+def _by_rate(members: Sequence[Member], device: torch.device) -> list[Tensor]:
+    """Which members have which learning rate."""
+    rates = dict.fromkeys(member.learning_rate for member in members)
+    return [
+        torch.tensor([i for i, m in enumerate(members) if m.learning_rate == rate], device=device) for rate in rates
+    ]
 
 
 def _at_drawn_costs(batch: Batch, costs: CostRange, place: int, seed: tuple[int, ...]) -> Batch:

@@ -23,7 +23,7 @@ from recuse.training.feed import Feed, Table
 from recuse.training.schedule import slow_start_epochs, stalled
 from recuse.training.trainer import Member, StackedTrainer, count_tables
 
-__all__ = ["Networks", "Plan", "train_pairs", "train_regressors"]
+__all__ = ["Networks", "Plan", "make_feeds", "train_pairs", "train_regressors"]
 
 _SOLO, _JOINT = 0, 1  # phases of training, for the order of minibatches
 
@@ -92,7 +92,7 @@ def train_pairs(
     Trained
         Members in the order given.
     """
-    feed, held_out = _feeds(tables, validation, members, plan)
+    feed, held_out = make_feeds(tables, validation, members, plan)
     solo, start_of = _shared_starts(members)
     alone = StackedTrainer(solo, networks.regressors([m.seed for m in solo]), loss=loss)
     ready = _slow_start(alone, feed, held_out, plan)[start_of]
@@ -116,7 +116,7 @@ def train_regressors(
     loss: TargetLoss = SQUARED,
 ) -> Trained:
     """Train regressors alone, each with its best epoch by validation loss ("Sup" if that is the squared error)."""
-    feed, held_out = _feeds(tables, validation, members, plan)
+    feed, held_out = make_feeds(tables, validation, members, plan)
     trainer = StackedTrainer(members, networks.regressors([m.seed for m in members]), loss=loss)
     best = BestEpochs(trainer)
     every = torch.ones_like(best.epoch, dtype=torch.bool)
@@ -128,9 +128,10 @@ def train_regressors(
     return best.restore()
 
 
-def _feeds(
+def make_feeds(
     tables: Sequence[Table], validation: Sequence[Table], members: Sequence[Member], plan: Plan
 ) -> tuple[Feed, Feed]:
+    """Deal out the tables to learn from and those that choose, one of each for every table the members speak of."""
     count, device = count_tables(members), torch.device(plan.device)
     if not len(tables) == len(validation) == count:
         raise ValueError(

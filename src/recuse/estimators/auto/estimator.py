@@ -58,7 +58,7 @@ class AutoRejector(RejectingRegressor):
         What to try: names among "boosting", "networks", "extra_trees", "process" and "support_vectors", or regressors
         of your own, or both: ``{"mine": Mine(), "boosting": "boosting"}``. By default all that suit the table.
     risk_models : list of str or mapping of str to estimator, optional
-        The same for the models of the risk: "forest", "extra_trees", "boosting", or regressors of your own.
+        The same for the models of the risk: "extra_trees", "boosting", "network", or regressors of your own.
     cv : int, splitter or iterable of (train, test), optional
         The folds, with every row in one test part. By default 10 for less than 600 distinct rows, 5 up to 50,000, and 3
         for more.

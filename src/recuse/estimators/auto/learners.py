@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.svm import SVR
 
 from recuse.estimators.auto.gaussian_process import GaussianProcess
 from recuse.estimators.auto.prepared import Prepared
+from recuse.estimators.auto.risk_network import RiskNetwork
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.parameters import require
 from recuse.estimators.parts import check_part
@@ -18,6 +19,7 @@ from recuse.losses import Absolute, Huber, Pinball, Squared, TargetLoss
 
 __all__ = ["LEARNERS", "RISK_MODELS", "Learner", "chosen"]
 
+_SOME = 5_000  # rows from which trees have to be fewer, or may be larger
 _LARGE = 20_000  # rows from which a tree of a forest sees only so many of them
 
 
@@ -78,7 +80,7 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
             hidden=(64, 64),
             epochs=min(300 if n_rows < 2000 else 150, max(20, updates * batch // n_rows)),
             batch_size=batch,
-            learning_rate=(1e-2, 3e-3) if n_rows < 5000 else 3e-3,
+            learning_rate=(1e-2, 3e-3) if n_rows < _SOME else 3e-3,
             n_members=4,
             validation_fraction=0.15,
             loss=loss,
@@ -88,7 +90,7 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    return ExtraTreesRegressor(**_forest_size(n_rows, trees=300))
+    return ExtraTreesRegressor(**_forest_size(n_rows, trees=300 if n_rows < _SOME else 100))
 
 
 def _process(n_rows: int, loss: TargetLoss) -> Any:
@@ -117,11 +119,6 @@ LEARNERS: Mapping[str, Learner] = {
 }
 
 
-def _risk_forest(n_rows: int, loss: TargetLoss) -> Any:
-    size = _forest_size(n_rows, trees=100) | {"min_samples_leaf": 10, "max_features": 0.5}
-    return RandomForestRegressor(**size)
-
-
 def _risk_extra_trees(n_rows: int, loss: TargetLoss) -> Any:
     return ExtraTreesRegressor(**_forest_size(n_rows, trees=100), min_samples_leaf=5, max_features=0.5)
 
@@ -129,14 +126,21 @@ def _risk_extra_trees(n_rows: int, loss: TargetLoss) -> Any:
 def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
     few = {"max_iter": 60, "max_leaf_nodes": 8, "min_samples_leaf": 20}
     many = {"max_iter": 200, "min_samples_leaf": 200}
-    size = few if n_rows < 5000 else many
+    size = few if n_rows < _SOME else many
     return HistGradientBoostingRegressor(loss="poisson", learning_rate=0.05, early_stopping=False, **size)
 
 
+def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
+    batch = 64 if n_rows < 2000 else 256 if n_rows < _LARGE else 1024
+    updates = 4_000
+    return RiskNetwork(epochs=min(60, max(10, updates * batch // n_rows)), batch_size=batch)
+
+
+# the first gives the first estimate of the risk, so let it be quick
 RISK_MODELS: Mapping[str, Learner] = {
-    "forest": Learner(_risk_forest),
     "extra_trees": Learner(_risk_extra_trees),
     "boosting": Learner(_risk_boosting),
+    "network": Learner(_risk_network),
 }
 
 
