@@ -150,7 +150,7 @@ class TestOutOfFold:
     def test_each_rejector_is_tried_on_rows_it_did_not_learn_from(self, learned):
         make(n_members=4).fit(X, Y)
         for table, own in learned:
-            assert len(own.y) == 20  # a third of the 60 rows that do not choose regressors
+            assert len(own.y) in (26, 27)  # a third of the 80 rows
             assert not set(names_of(table)) & set(names_of(own))
 
     def test_every_error_is_learned_from_by_the_rejectors_of_other_folds_and_tries_those_of_its_own(self, learned):
@@ -616,11 +616,6 @@ class TestUnequalFolds:
         copies = np.repeat(X, weight, axis=0), np.repeat(Y, weight)
         same(weighted, make(cv=splits_of(np.repeat(fold, weight)), batch_size=16).fit(*copies))
 
-    def test_a_fold_that_only_the_validation_rows_came_from_is_left_out(self):
-        fold = np.where(np.arange(len(X)) == 0, 2, np.arange(len(X)) % 2)
-        sizes = {len(make(cv=splits_of(fold), epochs=1, random_state=seed).fit(X, Y).regressor_) for seed in range(12)}
-        assert sizes == {2, 3}
-
 
 class TestParameters:
     @pytest.mark.parametrize(
@@ -659,7 +654,7 @@ class TestParameters:
 
     def test_more_folds_than_rows_leave_one_row_out_at_a_time(self):
         model = make(cv=50, epochs=3).fit(X[:10], Y[:10])
-        assert len(model.regressor_) == 8  # two rows of ten choose
+        assert len(model.regressor_) == 10
 
     def test_folds_of_the_users_own_keep_groups_together(self, learned):
         # two rows of each group have the same target: whoever has seen one knows the other
@@ -677,9 +672,25 @@ class TestParameters:
             assert len(own_groups) == 20
             assert not groups & own_groups
 
-    def test_a_single_row_to_train_on_is_too_few(self):
-        with pytest.raises(ValueError, match=r"'crossfit' needs at least 2 rows to train on, got n_samples = 1"):
-            make().fit(X[:2], Y[:2])
+    def test_two_rows_will_do_but_a_single_one_is_too_few(self):
+        assert np.isfinite(make(epochs=3).fit(X[:2], Y[:2]).predict(X)).all()
+        with pytest.raises(ValueError, match="n_samples = 1"):
+            make().fit(X[:1], Y[:1])
+
+    def test_without_validation_rows_each_fold_sets_a_share_of_its_own_aside(self, monkeypatch):
+        train, seen = crossfit.train_regressors, []
+
+        def spy(tables, validation, *rest):
+            seen.extend((real_rows(table), real_rows(own)) for table, own in zip(tables, validation, strict=True))
+            return train(tables, validation, *rest)
+
+        monkeypatch.setattr(crossfit, "train_regressors", spy)
+        make(validation_fraction=0.2, epochs=1).fit(X, Y)
+        learning, choosing = ([set(names_of(part)) for part in parts] for parts in zip(*seen, strict=True))
+        for mine, own in zip(learning, choosing, strict=True):
+            assert not mine & own
+            assert len(own) == round(0.2 * len(mine | own))
+        assert len(set.union(*learning)) > 0.9 * len(X)  # what one fold sets aside, another learns from
 
 
 BY_DESIGN = {"check_regressors_no_decision_function": "a rejecting regressor has a score of acceptance by design"}

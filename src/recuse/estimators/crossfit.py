@@ -4,7 +4,7 @@ A regressor knows the targets it was fitted to, so its errors there are too smal
 training rows is predicted by members that never saw it. A rejector sees the features, the prediction h(x) and the
 logarithm of the disagreement among those members, and learns from their error, squared or by another loss.
 
-The rejectors are cross-fitted in their turn: those of a fold learn from the errors of the others and of the validation
+The rejectors are cross-fitted in their turn: those of a fold learn from the errors of the others and of any validation
 rows, and are tried on the errors of their own. Those errors choose epoch and learning rate, of all folds together. So
 every error serves for both, and no small set of rows, which may well lack the few large errors that matter, decides.
 
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recuse.estimators.folds import folds_of
+from recuse.estimators.folds import folds_of, held_out_split
 from recuse.estimators.pairs import PairMaker
 from recuse.estimators.sight import Sight, disagreement
 from recuse.estimators.translation import Rows, Translation
@@ -84,6 +84,8 @@ class CrossFit:
     cv : int, or any other form of folds that the rows are marked with
     plan : Plan
         For each fold, and for the rejectors.
+    fraction : float
+        Share of the rows of each fold that choose the epochs of its regressors, where there are no validation rows.
     costs : CostRange, optional
         In the user's units.
     folds : FoldRegressors, optional
@@ -93,6 +95,7 @@ class CrossFit:
     maker: PairMaker
     cv: Any
     plan: Plan
+    fraction: float
     costs: CostRange | None = None
     folds: FoldRegressors | None = None
 
@@ -101,14 +104,17 @@ class CrossFit:
         """The user's rows and units to the engine's, and back."""
         return self.maker.translation
 
-    def train(self, train: Rows, held_out: Rows, members: Sequence[Member], shuffle: int) -> CrossFitted:
+    def train(self, train: Rows, held_out: Rows | None, members: Sequence[Member], shuffle: int) -> CrossFitted:
         """Train the regressors of every fold, then the rejectors.
 
         Parameters
         ----------
-        train, held_out : Rows
-            Regressors learn from the first and are chosen by the second; rejectors learn from the errors on both, all
-            but those of one fold, which choose. So the weights of both must be in the same units.
+        train : Rows
+            Rejectors learn from the errors on them, all but those of one fold, on which they are tried.
+        held_out : Rows or None
+            They choose the regressors of all folds, and rejectors learn from the errors on them too; so their weights
+            must be in the units of those of `train`. Without them each fold sets rows of its own aside, which others
+            learn from.
         members : sequence of Member
             Every rate for every seed. The regressors and rejectors of a fold have seeds derived from theirs.
         shuffle : int
@@ -131,7 +137,7 @@ class CrossFit:
         )
         return CrossFitted(trained, [*folds.members, *rejecting], sight, folds)
 
-    def _train_folds(self, train: Rows, held_out: Rows, seeds: Sequence[int], shuffle: int) -> FoldRegressors:
+    def _train_folds(self, train: Rows, held_out: Rows | None, seeds: Sequence[int], shuffle: int) -> FoldRegressors:
         parts = list(folds_of(train, self.cv, np.random.RandomState(shuffle)))
         members = [
             Member(_derived(seed, fold), rate, table=fold)
@@ -139,15 +145,23 @@ class CrossFit:
             for seed in seeds
             for rate in self.maker.rates
         ]
-        tables = [
-            self.translation.table(train.take(seen), _derived(shuffle, fold)) for fold, (seen, _) in enumerate(parts)
-        ]
-        choosing = [self.translation.table(held_out)] * len(parts)
+        tables, choosing = [], []
+        for fold, (seen, _) in enumerate(parts):
+            order = _derived(shuffle, fold)
+            rows, own = (train.take(seen), held_out) if held_out is not None else self._divide(train.take(seen), order)
+            tables.append(self.translation.table(rows, order))
+            choosing.append(self.translation.table(own))
         networks = Networks(self.maker.regressors(), self.maker.regressors())
-        trained = train_regressors(
-            _of_one_length(tables), choosing, members, networks, self._stage(0), self.translation.engine_loss
-        )
+        both = _of_one_length(tables), _of_one_length(choosing)
+        trained = train_regressors(*both, members, networks, self._stage(0), self.translation.engine_loss)
         return self._ask_folds(train, trained, members, [left_out for _, left_out in parts])
+
+    def _divide(self, rows: Rows, seed: int) -> tuple[Rows, Rows]:
+        """Give rows to learn from and rows to choose by; of a single row, that one for both."""
+        if len(rows) == 1:
+            return rows, rows
+        learning, choosing = held_out_split(len(rows), self.fraction, np.random.RandomState(seed))
+        return rows.take(learning), rows.take(choosing)
 
     def _ask_folds(
         self, train: Rows, trained: Trained, members: list[Member], parts: Sequence[NDArray[np.intp]]
@@ -170,7 +184,7 @@ class CrossFit:
     def _train_rejectors(
         self,
         train: Rows,
-        held_out: Rows,
+        held_out: Rows | None,
         folds: FoldRegressors,
         sight: Sight,
         members: Sequence[Member],
@@ -184,22 +198,22 @@ class CrossFit:
             replace(member, seed=_derived(member.seed, fold), table=fold) for fold in range(count) for member in few
         ]
         insides = [torch.as_tensor(folds.fold == fold) for fold in range(count)]
-        tables = _of_one_length([_one_table(known.take(~inside), new) for inside in insides])
+        tables = _of_one_length([_one_table([known.take(~inside), *new]) for inside in insides])
         choosing = _of_one_length([known.take(inside) for inside in insides])
         return train_rejectors(tables, choosing, everyone, build, self._stage(1), self._engine_costs()), everyone
 
     def _rejector_tables(
-        self, train: Rows, held_out: Rows, folds: FoldRegressors, sight: Sight, shuffle: int
-    ) -> tuple[Table, Table]:
-        """Give the errors on the training rows, each by members that have not seen it, and on the validation rows."""
+        self, train: Rows, held_out: Rows | None, folds: FoldRegressors, sight: Sight, shuffle: int
+    ) -> tuple[Table, list[Table]]:
+        """Give the errors on the training rows, each by members that have not seen it, and on any validation rows."""
         seen = sight.inputs(self.translation.features(train.X), folds.prediction, folds.spread, train.cost)
+        known = self._error_table(train, seen, folds.prediction, shuffle)
+        if held_out is None:
+            return known, []
         features = self.translation.features(held_out.X)
         said = outputs(folds.stack, features)
         new = sight.of_new_rows(features, said, held_out.cost)
-        return (
-            self._error_table(train, seen, folds.prediction, shuffle),
-            self._error_table(held_out, new, said.mean(axis=0)),
-        )
+        return known, [self._error_table(held_out, new, said.mean(axis=0))]
 
     def _error_table(self, rows: Rows, inputs: Floats, prediction: Floats, seed: int = 0) -> Table:
         """Give the engine's table with the errors as targets, in its units."""
@@ -220,15 +234,15 @@ class CrossFit:
         return replace(self.plan, on_epoch=lambda done: self.plan.tell(before + done - 1))
 
 
-def _one_table(first: Table, second: Table) -> Table:
-    """Put the rows of two tables into one."""
+def _one_table(tables: Sequence[Table]) -> Table:
+    """Put the rows of several tables into one."""
 
-    def both(name: str) -> torch.Tensor | None:
-        columns = [getattr(table, name) for table in (first, second)]
+    def joined(name: str) -> torch.Tensor | None:
+        columns = [getattr(table, name) for table in tables]
         return None if columns[0] is None else torch.cat(columns)
 
-    x, y = torch.cat([first.x, second.x]), torch.cat([first.y, second.y])
-    return replace(first, x=x, y=y, weight=both("weight"), cost=both("cost"))
+    x, y = (torch.cat([getattr(table, name) for table in tables]) for name in ("x", "y"))
+    return replace(tables[0], x=x, y=y, weight=joined("weight"), cost=joined("cost"))
 
 
 def _of_one_length(tables: Sequence[Table]) -> list[Table]:

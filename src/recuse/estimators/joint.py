@@ -70,7 +70,8 @@ class RcRRegressor(RejectingRegressor):
         Members of the ensemble; by "crossfit", regressors of each fold and rejectors of all folds, rounded up to
         equally many of each. They differ in their initial weights; predictions and clipped scores are averaged.
     validation_fraction : float, default=0.25
-        Share of the rows given to `fit` that choose epoch and learning rate, unless `fit` is given others.
+        Share of the rows given to `fit` that choose epoch and learning rate, unless `fit` is given others. By
+        "crossfit", each fold sets such a share of its own rows aside, to choose its regressors.
     scale_target : bool, default=True
         Standardise the target (and the cost with it) inside; the results stay in the user's units.
     warm_start : bool, default=False
@@ -81,12 +82,12 @@ class RcRRegressor(RejectingRegressor):
     residuals : {"train", "crossfit"}, default="train"
         The errors a rejector learns from. "train" is the paper's joint training: the errors are those of the rows h is
         fitted to, which are too small where h overfits. "crossfit" trains regressors without each fold, with h their
-        mean, then rejectors on the errors on rows left out: of all folds but one, which they are tried on, and of
-        validation. All of a learning rate stop at the epoch that is best over all folds.
+        mean, then rejectors on the errors on rows left out: of all folds but one, which they are tried on, and of the
+        validation rows given to `fit`. All of a learning rate stop at the epoch that is best over all folds.
         They see h(x) and, with several members, the logarithm of their disagreement besides the features.
     cv : int, splitter or iterable of (train, test), default=5
         The folds of "crossfit", with every row in one test part. A number divides the distinct rows to train on at
-        random. The validation rows are set aside first.
+        random.
     verbose : bool, default=False
         Show a progress bar.
     loss : str or TargetLoss, default="squared"
@@ -307,8 +308,10 @@ class RcRRegressor(RejectingRegressor):
 
     def _divide(
         self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState, *, ranged: bool
-    ) -> tuple[Rows, Rows]:
-        """Give the rows to train on and the rows to choose by."""
+    ) -> tuple[Rows, Rows | None]:
+        """Give the rows to train on and the rows to choose by; in cross-fitting each fold may set its own aside."""
+        if validation is None and self.residuals == "crossfit":
+            return rows, None
         if validation is None:
             return divide(rows, self.validation_fraction, random)
         rows = replace(rows, weight=rows.weight / rows.weight.mean())  # a validation row counts as the mean of them
@@ -322,7 +325,7 @@ class RcRRegressor(RejectingRegressor):
         return self._maker().again(self.regressor_, self.rejector_) if going_on else self._maker().new()
 
     def _train(
-        self, train: Rows, held_out: Rows, seeds: Sequence[int], costs: CostRange | None, *, going_on: bool
+        self, train: Rows, held_out: Rows | None, seeds: Sequence[int], costs: CostRange | None, *, going_on: bool
     ) -> tuple[Trained, list[Member]]:
         """Give the outcome of all trainings, and what was trained."""
         members, crossfit = self._maker().members(seeds[1:], self.cost_), self.residuals == "crossfit"
@@ -332,10 +335,11 @@ class RcRRegressor(RejectingRegressor):
             slow_start = 0 if going_on else self.slow_start
             plan = Plan(self.epochs, slow_start, self.batch_size, device=self.device, on_epoch=tell)
             if crossfit:
-                way = CrossFit(self._maker(), self.cv, plan, costs, self._folds)
+                way = CrossFit(self._maker(), self.cv, plan, self.validation_fraction, costs, self._folds)
                 fitted = way.train(train, held_out, members, seeds[0])
                 self._sight, self._folds = fitted.sight, fitted.folds if self._hands_on_folds else None
                 return fitted.trained, fitted.members
+            assert held_out is not None
             tables = [self._translation.table(train, seeds[0])], [self._translation.table(held_out)]
             return train_pairs(*tables, members, self._networks(going_on), plan, self._translation.engine_loss), members
 
