@@ -44,6 +44,7 @@ bench: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py bayes
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py calibration
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py split
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py scale
 
 clean:

@@ -55,7 +55,7 @@ def leaderboard(entries: Iterable[Entry], cost: Floats, weight: Floats) -> pd.Da
 
 
 def _line(entry: Entry, cost: Floats, weight: Floats) -> dict[str, Any]:
-    line: dict[str, Any] = {"part": entry.part, "name": entry.name, "weight": entry.weight, "note": ""}
+    line: dict[str, Any] = {"part": entry.part, "name": entry.name, "weight": round(entry.weight, 6), "note": ""}
     if entry.trial is not None:
         line |= {"rows": entry.trial.rows, "seconds": entry.trial.seconds, "note": entry.trial.note}
     if entry.error is not None and entry.risk is not None:
