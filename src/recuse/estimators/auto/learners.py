@@ -73,7 +73,7 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
-    batch = 64 if n_rows < 2000 else 256 if n_rows < _LARGE else 1024
+    batch = _batch_size(n_rows)
     updates = 6_000  # of the weights, in each training
     return Prepared(
         StackedMLPRegressor(
@@ -87,6 +87,10 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
         ),
         scale_target=False,  # they do that themselves, and turn the loss as well
     )
+
+
+def _batch_size(n_rows: int) -> int:
+    return 64 if n_rows < 2000 else 256 if n_rows < _LARGE else 1024
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
@@ -131,7 +135,7 @@ def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
-    batch = 64 if n_rows < 2000 else 256 if n_rows < _LARGE else 1024
+    batch = _batch_size(n_rows)
     updates = 4_000
     return RiskNetwork(epochs=min(60, max(10, updates * batch // n_rows)), batch_size=batch)
 
