@@ -168,7 +168,8 @@ class AutoRejector(RejectingRegressor):
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
-        said = self._regressor.by_fold(self._features(X))
+        features = self._features(X)  # first, since it checks that there has been a fit
+        said = self._regressor.by_fold(features)
         return np.asarray(np.mean([fold.prediction for fold in said], axis=0))
 
     def expected_loss(self, X: Any) -> Floats:
@@ -283,7 +284,8 @@ class AutoRejector(RejectingRegressor):
         return prediction, cost - risk
 
     def _features(self, X: Any) -> Floats:
-        return self._encoder.transform(without(self._check_new_rows(X), self._cost_column))
+        rows = self._check_new_rows(X)
+        return self._encoder.transform(without(rows, self._cost_column))
 
     def _ask(self, X: Any) -> tuple[Floats, Floats]:
         """Give predictions and expected losses."""
