@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from recuse.networks import StackedMLP
-from recuse.training.feed import Feed, Table
-from recuse.training.trainer import Member, StackedTrainer
+from recuse.engine.batches import Feed, Table
+from recuse.engine.mlp import StackedMLP
+from recuse.engine.trainer import Member, StackedTrainer
 
 HIDDEN, BATCH, COST = (20, 30, 10), 1024, 0.5
 TASKS = {"housing": (303, 101, 14), "abalone": (2506, 835, 10)}

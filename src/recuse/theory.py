@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from recuse.surrogates import RegretTransfer, SurrogateLike, get
-from recuse.surrogates.optimum import optimum
-from recuse.surrogates.search import Array, conditional_risk, evaluate
+from recuse.surrogates.optimum import Array, conditional_risk, evaluate, optimum
 
 
 class BayesDecision(NamedTuple):

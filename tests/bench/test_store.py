@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from recuse.bench.groups import Group
 from recuse.bench.store import GroupStore, write_text
+from recuse.bench.work_unit import Group
 
 GROUP = Group("auto_mpg", "mlp", "mae", 0, costs=(4.0, 6.0))
 

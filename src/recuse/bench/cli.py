@@ -44,7 +44,7 @@ def paper_command(
     paper: PaperOption = "rcr2023",
 ) -> None:
     """Run a paper's tables and figures and print our numbers beside the printed ones."""
-    from recuse.bench.paper import run_paper
+    from recuse.bench.paper.run import run_paper
     from recuse.bench.spec import load
 
     try:
@@ -110,8 +110,8 @@ def methods_command(
     paper: PaperOption = "rcr2023",
 ) -> None:
     """Run all methods by a paper's protocol and rank them; also beside always accepting and always rejecting."""
-    from recuse.bench.leaderboard import run_methods
-    from recuse.bench.methods import choose
+    from recuse.bench.leaderboard.run import run_methods
+    from recuse.bench.methods.registry import choose
     from recuse.bench.spec import load
 
     try:
@@ -184,10 +184,10 @@ def images_command(
     from recuse.bench.spec import load
 
     try:
-        from recuse.bench.image_groups import leads
-        from recuse.bench.image_page import in_printed_units
-        from recuse.bench.image_training import Hardware
-        from recuse.bench.images import adjusted, run_images
+        from recuse.bench.images.page import in_printed_units
+        from recuse.bench.images.run import adjusted, run_images
+        from recuse.bench.images.training import Hardware
+        from recuse.bench.images.work_unit import leads
 
         whole = load(paper)
         if dataset not in whole.images:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from recuse.bench.image_spec import ImageSpec, image_specs
+from recuse.bench.images.spec import ImageSpec, image_specs
 
 __all__ = ["METRICS", "Paper", "Protocol", "TableSpec", "TrainingShare", "load"]
 
@@ -31,7 +31,7 @@ class Protocol:
     batch_size: int
     learning_rates: tuple[float, ...]
     hidden: tuple[int, ...]
-    target: dict[str, str]  # for each model, the units the target is trained in; see recuse.bench.groups.Units
+    target: dict[str, str]  # for each model, the units the target is trained in; see recuse.bench.work_unit.Units
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from recuse import datasets, surrogates
-from recuse.bench.groups import Group, run_group
-from recuse.bench.run import table_groups
+from recuse.bench.runner import table_groups
 from recuse.bench.spec import Paper, Protocol
-from recuse.encoding import TableEncoder
+from recuse.bench.work_unit import Group, run_group
+from recuse.tabular.encoder import TableEncoder
 
 __all__ = ["Timing", "compare"]
 

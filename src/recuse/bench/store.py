@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from recuse.bench.groups import Group
-from recuse.bench.image_spec import ImageProtocol
+from recuse.bench.images.spec import ImageProtocol
 from recuse.bench.spec import Protocol
+from recuse.bench.work_unit import Group
 
 __all__ = ["GroupStore", "write_text"]
 

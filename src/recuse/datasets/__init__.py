@@ -1,10 +1,10 @@
 """Data to try a rejector on: embedded tables, pictures in folders, the paper's splits, sets of known Bayes risk."""
 
-from recuse.datasets.agedb import AgeDB
-from recuse.datasets.breastpathq import BreastPathQ
 from recuse.datasets.cellularity import make_cellularity
-from recuse.datasets.image_dataset import ImageArrays, ImageDataset, ImageFiles
-from recuse.datasets.image_transforms import Augmented, crop_and_flip
+from recuse.datasets.images.agedb import AgeDB
+from recuse.datasets.images.breastpathq import BreastPathQ
+from recuse.datasets.images.dataset import ImageArrays, ImageDataset, ImageFiles
+from recuse.datasets.images.transforms import Augmented, crop_and_flip
 from recuse.datasets.splits import split
 from recuse.datasets.synthetic import make_heteroscedastic
 from recuse.datasets.tables import Dataset, load, names

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from recuse.datasets._checks import check_count
 from recuse.datasets.tissue import Patches, draw_patches
+from recuse.validation import check_count
 
 Floats = npt.NDArray[np.floating[Any]]
 _BLOCK = 64  # patches rendered at a time: few enough for the cache, many enough to keep numpy busy

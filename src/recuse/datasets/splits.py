@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import _safe_indexing
 
-from recuse.datasets._checks import check_count
+from recuse.validation import check_count
 
 Features = TypeVar("Features", bound=Sized, covariant=True)
 Target = TypeVar("Target", bound=Sized, covariant=True)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from recuse.datasets._checks import check_count
+from recuse.validation import check_count
 
 Floats = npt.NDArray[np.float64]
 _N_USED = 5  # features that bear on the mean and on the variance

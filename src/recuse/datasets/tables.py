@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-_TABLES = files("recuse.datasets") / "tables"
+_TABLES = files("recuse.datasets") / "csv"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,14 +2,14 @@
 
 from recuse.estimators.auto import AutoRejector
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.cost_path import fit_costs
-from recuse.estimators.images import RcRImageRegressor
-from recuse.estimators.joint import RcRRegressor
-from recuse.estimators.kernel import KernelAverage
+from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.mlp import StackedMLPRegressor
-from recuse.estimators.presets import knn_plug, mlp_plug, no_rejection
-from recuse.estimators.risk import RiskRejector
-from recuse.estimators.selective import SelectiveNetRegressor
+from recuse.estimators.rcr.cost_path import fit_costs
+from recuse.estimators.rcr.joint import RcRRegressor
+from recuse.estimators.risk.kernel_average import KernelAverage
+from recuse.estimators.risk.presets import knn_plug, mlp_plug, no_rejection
+from recuse.estimators.risk.rejector import RiskRejector
+from recuse.estimators.selectivenet.regressor import SelectiveNetRegressor
 
 __all__ = [
     "AutoRejector",

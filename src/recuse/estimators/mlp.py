@@ -12,9 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from recuse import losses
-from recuse.estimators.checked import CheckedRegressor
-from recuse.estimators.translation import Rows, Translation
-from recuse.estimators.trials import (
+from recuse.engine.best_epoch import Trained
+from recuse.engine.loop import Networks, Plan, train_regressors
+from recuse.engine.mlp import StackedMLP
+from recuse.engine.stack import outputs
+from recuse.engine.trainer import Member
+from recuse.estimators.base import CheckedRegressor
+from recuse.estimators.rate_search import (
     best_trials,
     check_trial_parameters,
     divide,
@@ -23,11 +27,9 @@ from recuse.estimators.trials import (
     report_diverged,
 )
 from recuse.losses import LossLike
-from recuse.networks import StackedMLP, outputs
 from recuse.progress import progress_bar
-from recuse.training.best import Trained
-from recuse.training.stacked import Networks, Plan, train_regressors
-from recuse.training.trainer import Member
+from recuse.tabular.rows import Rows
+from recuse.tabular.units import Units
 
 __all__ = ["StackedMLPRegressor"]
 
@@ -148,7 +150,7 @@ class StackedMLPRegressor(CheckedRegressor):
             random = check_random_state(self.random_state)
             shuffle, *seeds = draw_seeds(random, self.n_members + 1)
             train, held_out = self._divide(rows, validation, random)
-            self._translation = Translation.learn(train, rows, _COST, scale_target=self.scale_target, loss=self.loss_)
+            self._units = Units.learn(train, rows, _COST, scale_target=self.scale_target, loss=self.loss_)
             members = [Member(seed, rate) for seed in seeds for rate in learning_rates(self.learning_rate)]
             self._keep(self._train(train, held_out, members, shuffle), members)
         return self
@@ -178,8 +180,8 @@ class StackedMLPRegressor(CheckedRegressor):
         ndarray of shape (n_members, n_rows) or (n_members, n_rows, n_outputs)
         """
         rows = self._check_new_rows(X)
-        features = self._translation.features(rows)
-        return self._translation.prediction(outputs(self.regressor_, features))
+        features = self._units.features(rows)
+        return self._units.prediction(outputs(self.regressor_, features))
 
     def _divide(
         self, rows: Rows, validation: tuple[Any, Any] | None, random: np.random.RandomState
@@ -190,13 +192,13 @@ class StackedMLPRegressor(CheckedRegressor):
         return rows, self._validation_rows(validation, _COST, with_cost=False)
 
     def _train(self, train: Rows, held_out: Rows, members: list[Member], shuffle: int) -> Trained:
-        translation, hidden = self._translation, tuple(self.hidden)
-        inputs, n_outputs = translation.encoder.n_features, translation.n_outputs
+        units, hidden = self._units, tuple(self.hidden)
+        inputs, n_outputs = units.encoder.n_features, units.n_outputs
         build = partial(StackedMLP, inputs=inputs, hidden=hidden, outputs=n_outputs, device=self.device)
-        tables = [translation.table(train, shuffle)], [translation.table(held_out)]
+        tables = [units.table(train, shuffle)], [units.table(held_out)]
         with progress_bar("training", self.epochs, show=self.verbose) as tell:
             plan = Plan(epochs=self.epochs, batch_size=self.batch_size, device=self.device, on_epoch=tell)
-            return train_regressors(*tables, members, Networks(build, build), plan, translation.engine_loss)
+            return train_regressors(*tables, members, Networks(build, build), plan, units.engine_loss)
 
     def _keep(self, trained: Trained, members: list[Member]) -> None:
         """Choose a learning rate for each member and keep what a user may want to look at."""
@@ -208,4 +210,4 @@ class StackedMLPRegressor(CheckedRegressor):
         self.regressor_ = trained.regressor.take(chosen).to(torch.float64)
         self.learning_rate_ = [members[trial].learning_rate for trial in chosen]
         self.best_epoch_ = trained.epoch[chosen].tolist()
-        self.validation_loss_ = float(self._translation.loss(loss[chosen].double().numpy()).mean())
+        self.validation_loss_ = float(self._units.loss(loss[chosen].double().numpy()).mean())

@@ -1,9 +1,16 @@
 """Binary losses of the rejector: a name or a function in, a `Surrogate` or a report on it out."""
 
-from recuse.surrogates.checks import check
-from recuse.surrogates.registry import SurrogateLike, get, names, register
-from recuse.surrogates.report import SurrogateReport
-from recuse.surrogates.surrogate import LossPair, PairFunction, RegretTransfer, Surrogate
+from recuse.surrogates.check import SurrogateReport, check
+from recuse.surrogates.losses import (
+    LossPair,
+    PairFunction,
+    RegretTransfer,
+    Surrogate,
+    SurrogateLike,
+    get,
+    names,
+    register,
+)
 
 __all__ = [
     "LossPair",

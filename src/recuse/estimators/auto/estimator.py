@@ -13,21 +13,28 @@ from sklearn.utils import check_random_state
 
 from recuse import losses
 from recuse.costs import Cost, resolve
-from recuse.encoding import TableEncoder
-from recuse.estimators.auto.blend import precision, share_accepted
-from recuse.estimators.auto.blended import Opinion, blend_regressors, blend_risks, risk_inputs
-from recuse.estimators.auto.clock import Clock
-from recuse.estimators.auto.leaderboard import Entry, leaderboard
-from recuse.estimators.auto.learners import LEARNERS, RISK_MODELS, Learner, chosen
-from recuse.estimators.auto.novelty import Novelty
-from recuse.estimators.auto.trials import Setting, Trial, run_trials
+from recuse.estimators.auto.blending import (
+    Opinion,
+    blend_regressors,
+    blend_risks,
+    precision,
+    risk_inputs,
+    share_accepted,
+)
+from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, Learner, chosen
+from recuse.estimators.auto.crossfit import Setting, Trial, run_trials
+from recuse.estimators.auto.models.novelty import Novelty
+from recuse.estimators.auto.report import Entry, leaderboard
+from recuse.estimators.auto.time_budget import Clock
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.folds import check_folds, folds_of, marked
-from recuse.estimators.parameters import is_rate, require
-from recuse.estimators.parts import Sample
-from recuse.estimators.translation import Rows, target_moments, without
+from recuse.estimators.subestimators import Sample
 from recuse.losses import SQUARED, LossLike
 from recuse.progress import progress_bar
+from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.folds import check_folds, folds_of, marked
+from recuse.tabular.rows import Rows, without
+from recuse.tabular.units import target_moments
+from recuse.validation import is_rate, require
 
 __all__ = ["AutoRejector"]
 

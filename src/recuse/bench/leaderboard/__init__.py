@@ -1,0 +1,1 @@
+"""The leaderboard of all estimators."""

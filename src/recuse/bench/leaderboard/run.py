@@ -1,0 +1,112 @@
+"""`recuse bench methods`: methods and a paper's protocol in, the leaderboard with its tables, figures and page out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from recuse.bench.leaderboard.page import write_leaderboard
+from recuse.bench.leaderboard.summary import Standings, cell_table, named, standings, time_table
+from recuse.bench.methods.registry import ALWAYS_ACCEPT, METHODS, Method, method_groups, run_method
+from recuse.bench.paper import figures
+from recuse.bench.paper.tables import write_csv
+from recuse.bench.runner import group_seconds, record_environment, run_groups
+from recuse.bench.spec import Paper
+
+__all__ = ["run_methods"]
+
+
+def run_methods(
+    paper: Paper,
+    methods: Sequence[Method],
+    output: Path,
+    *,
+    jobs: int = 1,
+    repeats: int | None = None,
+    datasets: Sequence[str] | None = None,
+    reuse: Path | None = None,
+    draw: bool = True,
+    progress: bool = True,
+) -> tuple[pd.DataFrame, Standings]:
+    """Run methods on a paper's data sets by its protocol and write down how they compare.
+
+    Parameters
+    ----------
+    paper : Paper
+    methods : sequence of Method
+    output : Path
+        Gets ``leaderboard.csv``, ``ranks.csv``, ``friedman.csv``, ``times.csv``, ``README.md``, the figures,
+        ``environment.json``, and ``groups/`` with the finished work, from which a run that was cut off goes on.
+    jobs : int
+        Processes; the numbers, save the times, do not depend on it.
+    repeats, datasets : optional
+        Run only a part.
+    reuse : Path, optional
+        Folder of a reproduction by the same protocol, as `run_paper` wrote it: its runs of the paper's method are
+        read and not run again.
+    draw : bool
+        Also draw the figures.
+    progress : bool
+
+    Returns
+    -------
+    leaderboard : DataFrame
+    standings : Standings
+    """
+    for name in datasets or ():
+        if name not in paper.costs:
+            raise ValueError(f"datasets must be among {list(paper.costs)}, got {name!r}")
+    if not methods:
+        raise ValueError(f"methods must be some of {list(METHODS)}, got none")
+    everything = (*methods, ALWAYS_ACCEPT)
+    groups = method_groups(everything, paper, repeats=repeats, datasets=datasets)
+    work, folder = partial(run_method, methods=everything), output / "groups"
+    finished = None if reuse is None else reuse / "groups"
+    run = partial(run_groups, work=work, reuse=finished, jobs=jobs, progress=progress)
+    records = named(run(groups, paper.protocol, folder), methods)
+    table, result = cell_table(records, paper), standings(records, paper)
+    times = time_table(group_seconds(groups, paper.protocol, folder), everything)
+    for name, frame in (
+        ("leaderboard", table),
+        ("ranks", result.summary),
+        ("friedman", result.test_table),
+        ("times", times),
+    ):
+        write_csv(frame, output / f"{name}.csv")
+    pictures = _draw(records, result, paper, methods, output) if draw else []
+    record_environment(output / "environment.json")
+    command = _command(paper, methods, datasets, repeats, reuse, output)
+    write_leaderboard(table, result, times, methods, pictures, output / "README.md", command)
+    return table, result
+
+
+def _draw(
+    records: pd.DataFrame, result: Standings, paper: Paper, methods: Sequence[Method], output: Path
+) -> list[Path]:
+    titles = {method.name: method.title for method in methods}
+    drawn = [output / "ranks.png", output / "loss_against_cost.png"]
+    difference = result.tests["cells"].critical_difference
+    figures.mean_ranks(result.summary, difference, titles, drawn[0])
+    figures.relative_loss(records, paper, titles, drawn[1])
+    return drawn
+
+
+def _command(
+    paper: Paper,
+    methods: Sequence[Method],
+    datasets: Sequence[str] | None,
+    repeats: int | None,
+    reuse: Path | None,
+    output: Path,
+) -> str:
+    """What reproduces the page, with the options that were used."""
+    names = [method.name for method in methods]
+    options = [f"--paper {paper.name}"]
+    options += [] if names == list(METHODS) else [f"--methods {','.join(names)}"]
+    options += [] if datasets is None else [f"--datasets {','.join(datasets)}"]
+    options += [] if repeats is None else [f"--repeats {repeats}"]
+    options += [] if reuse is None else [f"--reuse {reuse}"]
+    return " ".join(["recuse bench methods", *options, "--jobs 2", f"-o {output}"])

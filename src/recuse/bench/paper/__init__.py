@@ -1,0 +1,1 @@
+"""The reproduction of a paper's tables and figures."""

@@ -1,0 +1,166 @@
+"""Run a paper's groups over processes, each stored as soon as it is done: groups in, records out."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from recuse.bench.images.spec import ImageProtocol
+from recuse.bench.spec import Paper, Protocol
+from recuse.bench.store import GroupStore, write_text
+from recuse.bench.work_unit import SUPERVISED, Group, run_group
+from recuse.progress import progress_bar
+
+__all__ = ["environment", "group_seconds", "record_environment", "run_groups", "share_groups", "table_groups"]
+
+Work = Callable[[Group, Any], dict[str, Any]]  # the protocol is of the kind that the store was made with
+Tidy = Callable[[Group, Any], None]
+_PACKAGES = ("recuse", "torch", "numpy", "scikit-learn", "pandas", "joblib")
+
+
+def table_groups(
+    paper: Paper,
+    tables: Iterable[str],
+    *,
+    repeats: int | None = None,
+    datasets: Sequence[str] | None = None,
+    costs: Sequence[float] | None = None,
+) -> list[Group]:
+    """List the groups that some tables need, each once."""
+    groups = [
+        Group(dataset, model, surrogate, repeat, () if surrogate == SUPERVISED else chosen)
+        for table in tables
+        for model in paper.tables[table].models
+        for surrogate in (*paper.tables[table].surrogates, SUPERVISED)
+        for dataset, chosen in _chosen_costs(paper.costs, datasets, costs).items()
+        for repeat in range(repeats or paper.protocol.repeats)
+    ]
+    return list(dict.fromkeys(groups))  # Sup is shared by the tables of one model
+
+
+def share_groups(paper: Paper, *, repeats: int | None = None, datasets: Sequence[str] | None = None) -> list[Group]:
+    """List the groups of the figure on growing training data."""
+    figure = paper.training_share
+    return [
+        Group(dataset, figure.model, figure.surrogate, repeat, costs, share)
+        for dataset, costs in _chosen_costs(figure.costs, datasets, None).items()
+        for share in figure.shares
+        for repeat in range(repeats or paper.protocol.repeats)
+    ]
+
+
+def _chosen_costs(
+    all_costs: dict[str, tuple[float, ...]], datasets: Sequence[str] | None, costs: Sequence[float] | None
+) -> dict[str, tuple[float, ...]]:
+    chosen = {
+        name: tuple(cost for cost in group if costs is None or cost in costs)
+        for name, group in all_costs.items()
+        if datasets is None or name in datasets
+    }
+    return {name: group for name, group in chosen.items() if group}
+
+
+def run_groups(
+    groups: Sequence[Group],
+    protocol: Protocol | ImageProtocol,
+    folder: Path,
+    *,
+    work: Work = run_group,
+    tidy: Tidy | None = None,
+    reuse: Path | None = None,
+    jobs: int = 1,
+    threads: int = 1,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Run what is not stored yet and give one record for each group and cost, in the order of the groups.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+    protocol : Protocol or ImageProtocol
+    folder : Path
+        Where finished groups are kept; a run that was cut off goes on from there.
+    work : callable
+        What runs a group.
+    tidy : callable, optional
+        Called with each group that was run and the protocol, once its result is stored.
+    reuse : Path, optional
+        Another folder of finished groups, which is only read.
+    jobs : int
+        Processes. The numbers do not depend on it.
+    threads : int
+        Threads of each process. With another number of them, sums may be rounded otherwise.
+    progress : bool
+    """
+    store = GroupStore(folder, protocol, reuse)
+    missing = [group for group in groups if store.load(group) is None]
+    workers = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    with progress_bar("running groups", total=len(groups), show=progress) as tell:
+        tell(len(groups) - len(missing))
+        finished = workers(delayed(_run_and_store)(group, store, work, tidy, threads) for group in missing)
+        for done, _ in enumerate(finished, start=len(groups) - len(missing) + 1):
+            tell(done)
+    return pd.DataFrame([record for group in groups for record in _records(group, store)])
+
+
+def _run_and_store(group: Group, store: GroupStore, work: Work, tidy: Tidy | None, threads: int) -> str:
+    """Run in a worker, which stores the result itself: it is safe even if the parent dies."""
+    start = time.process_time()  # of the processor: a busy machine does not count
+    with threadpool_limits(limits=threads):
+        result = work(group, store.protocol)
+    store.save(group, result | {"seconds": round(time.process_time() - start, 2)})
+    if tidy is not None:
+        tidy(group, store.protocol)
+    return group.key
+
+
+def _records(group: Group, store: GroupStore) -> list[dict[str, Any]]:
+    result = store.load(group)
+    if result is None:
+        raise RuntimeError(f"the result of {group.key} was removed while the run went on: start it again")
+    identity = {
+        "dataset": group.dataset,
+        "model": group.model,
+        "surrogate": group.surrogate,
+        "share": group.share,
+        "repeat": group.repeat,
+    }
+    return [identity | cell for cell in result["cells"]]
+
+
+def group_seconds(groups: Sequence[Group], protocol: Protocol | ImageProtocol, folder: Path) -> pd.DataFrame:
+    """Processor time of each group that was run in this folder: columns dataset, model, surrogate, repeat, seconds."""
+    store = GroupStore(folder, protocol)
+    names = ["dataset", "model", "surrogate", "repeat", "seconds"]
+    found = [(group, store.load(group) or {}) for group in groups]
+    rows = [
+        (g.dataset, g.model, g.surrogate, g.repeat, result["seconds"]) for g, result in found if "seconds" in result
+    ]
+    return pd.DataFrame(rows, columns=names)
+
+
+def record_environment(path: Path) -> None:
+    """Write down the versions and the kind of machine that made the numbers."""
+    write_text(path, json.dumps(environment(), indent=1) + "\n")
+
+
+def environment(packages: Sequence[str] = _PACKAGES) -> dict[str, Any]:
+    """Give the versions and the kind of machine."""
+    return {
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in packages},
+        "system": sys.platform,
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+    }

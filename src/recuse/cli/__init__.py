@@ -1,0 +1,5 @@
+"""The command line: one module for each command."""
+
+from recuse.cli.app import app
+
+__all__ = ["app"]

@@ -1,0 +1,5 @@
+"""Run the command line as ``python -m recuse.cli``."""
+
+from recuse.cli.app import app
+
+app()

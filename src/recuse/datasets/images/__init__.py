@@ -1,0 +1,1 @@
+"""Folders of images as torch data sets."""

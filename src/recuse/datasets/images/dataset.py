@@ -1,0 +1,313 @@
+"""Torch data sets of pictures: arrays or files with targets enter, normalised pictures and seeded parts leave."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, Subset
+
+from recuse.datasets.images.cache import cached_pixels
+from recuse.datasets.images.transforms import normalise
+from recuse.datasets.splits import split
+from recuse.validation import check_count
+
+__all__ = [
+    "PARTS",
+    "ImageArrays",
+    "ImageDataset",
+    "ImageFiles",
+    "Part",
+    "PixelRows",
+    "Reading",
+    "Skipped",
+    "describe",
+    "read_parts",
+]
+
+PARTS = ("train", "validation", "test")
+
+
+def read_parts(file: Path, names: Sequence[str], skipped: Collection[str] = ()) -> list[list[int]]:
+    """Read which pictures train, validate and test.
+
+    Parameters
+    ----------
+    file : Path
+        CSV with the columns file and part.
+    names : sequence of str
+        Pictures at hand, relative to their folder.
+    skipped : collection of str
+        Pictures that the CSV may name although they are not at hand.
+
+    Returns
+    -------
+    list of three lists of int
+        Places in `names` of train, validation and test, in the order of the CSV.
+    """
+    table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    if not {"file", "part"} <= set(table.columns):
+        raise ValueError(f"{file} must have the columns file and part, got {', '.join(table.columns)}")
+    _check_values(table, file)
+    places, left_out = _places(names), set(_places(list(skipped)))
+    rows: dict[str, list[int]] = {part: [] for part in PARTS}
+    for name, part in zip(table["file"], table["part"], strict=True):
+        if name in places:
+            rows[part].append(places[name])
+        elif name not in left_out:
+            raise ValueError(f"{file} must name pictures of the data set, got {name!r}")
+    for part, taken in rows.items():
+        if not taken:
+            raise ValueError(f"{file} must give every part a picture, got none for {part}")
+    _check_once([row for taken in rows.values() for row in taken], names, file)
+    return list(rows.values())
+
+
+def _places(names: Sequence[str]) -> dict[str, int]:
+    """Where each picture stands, by its full name and by a bare name that no other has."""
+    bare = Counter(Path(name).name for name in names)
+    short = {Path(name).name: place for place, name in enumerate(names) if bare[Path(name).name] == 1}
+    return short | {name: place for place, name in enumerate(names)}
+
+
+def _check_values(table: pd.DataFrame, file: Path) -> None:
+    for row, part in enumerate(table["part"]):
+        if part not in PARTS:
+            raise ValueError(f"part must be one of {', '.join(PARTS)}, got {part!r} in line {row + 2} of {file}")
+
+
+def _check_once(rows: Sequence[int], names: Sequence[str], file: Path) -> None:
+    row, times = Counter(rows).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{file} must name a picture once, got {names[row]!r} {times} times")
+
+
+Floats = npt.NDArray[np.float64]
+Pair = tuple[Tensor, Tensor]
+OnError = Literal["raise", "skip"]
+
+
+class Skipped(NamedTuple):
+    """A picture left out, and why."""
+
+    file: str
+    reason: str
+
+
+class Reading(NamedTuple):
+    """How picture files are read; `ImageFiles` explains each."""
+
+    size: int
+    cache: str | Path | None
+    on_error: OnError
+    n_jobs: int | None
+    verbose: bool
+
+
+class PixelRows(Protocol):
+    """Rows of uint8 pixels (3, height, width), in memory or on disk."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, row: int, /) -> npt.NDArray[np.uint8]: ...
+
+
+class Part(Subset[Pair]):
+    """Some rows of a data set of pictures, with their targets and files at hand."""
+
+    dataset: ImageDataset
+
+    @property
+    def y(self) -> Floats:
+        """Targets, one per picture."""
+        return self.dataset.y[list(self.indices)]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the pictures; empty for arrays."""
+        return tuple(self.dataset.files[row] for row in self.indices) if self.dataset.files else ()
+
+
+class ImageDataset(Dataset[Pair]):
+    """What all data sets of pictures share; `ImageArrays`, `ImageFiles`, `AgeDB` and `BreastPathQ` are such.
+
+    Item i is the pair (picture, target): a float32 tensor (3, height, width), each channel normalised by mean .5
+    and standard deviation .5, and a float32 scalar.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n,)
+        Targets.
+    files : tuple of str
+        Names of the pictures relative to their folder; empty for arrays.
+    skipped : list of (file, reason)
+        Pictures left out on request.
+    """
+
+    y: Floats
+    files: tuple[str, ...] = ()
+    skipped: list[Skipped]
+    _pixels: PixelRows
+    _rows: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Pair:
+        return normalise(self._pixels[int(self._rows[index])]), torch.tensor(self.y[index], dtype=torch.float32)
+
+    def split(self, repeat: int) -> tuple[Part, Part, Part]:
+        """Split at random into train (60 %), validation (20 %) and test (20 %), as `recuse.datasets.split` does.
+
+        Parameters
+        ----------
+        repeat : int
+            Number of the repeat, 0 or more; it seeds the split.
+
+        Returns
+        -------
+        train, validation, test : Part
+            Torch data sets without augmentation; wrap the first in `Augmented`.
+        """
+        parts = split(SimpleNamespace(X=np.arange(len(self)), y=self.y), repeat)
+        train, validation, test = (Part(self, rows.tolist()) for rows, _ in parts)
+        return train, validation, test
+
+    def split_by(self, file: str | Path) -> tuple[Part, Part, Part]:
+        """Split as a CSV says whose columns are `file` and `part`: train, validation or test.
+
+        Parameters
+        ----------
+        file : path
+            The CSV. A picture is named relative to its folder, or by its bare name where only one has it. Pictures
+            it does not name are left out; those that were skipped may be named.
+
+        Returns
+        -------
+        train, validation, test : Part
+        """
+        parts = read_parts(Path(file), self.files, {name for name, _ in self.skipped})
+        train, validation, test = (Part(self, rows) for rows in parts)
+        return train, validation, test
+
+    def _hold(self, pixels: PixelRows, y: Floats) -> None:
+        if len(pixels) != len(y):
+            raise ValueError(f"every picture must have one target, got {len(pixels)} pictures and {len(y)} targets")
+        if not np.isfinite(y).all():
+            row = int(np.flatnonzero(~np.isfinite(y))[0])
+            raise ValueError(f"y must be finite, got {y[row]} at row {row}")
+        self._pixels, self.y, self._rows, self.skipped = pixels, y, np.arange(len(y)), []
+
+    def _hold_files(self, files: Sequence[Path], y: Floats, root: Path, reading: Reading) -> None:
+        if reading.on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error must be 'raise' or 'skip', got {reading.on_error!r}")
+        pixels, bad = cached_pixels(
+            files,
+            check_count("size", reading.size, least=1),
+            root=root,
+            cache=None if reading.cache is None else Path(reading.cache),
+            n_jobs=None if reading.n_jobs is None else check_count("n_jobs", reading.n_jobs, least=1),
+            verbose=reading.verbose,
+        )
+        names = [file.relative_to(root).as_posix() for file in files]
+        skipped = [Skipped(names[row], reason) for row, reason in bad.items()]
+        if skipped and reading.on_error == "raise":
+            raise OSError(describe(skipped, root))
+        self._hold(pixels, y)
+        self._rows = np.array([row for row in range(len(files)) if row not in bad], dtype=np.int64)
+        if not len(self._rows):
+            raise OSError(f"none of the {len(files)} pictures in {root} can be read; {describe(skipped, root)}")
+        self.y, self.skipped = y[self._rows], skipped
+        self.files = tuple(names[row] for row in self._rows)
+
+
+class ImageArrays(ImageDataset):
+    """Pictures in memory, e.g. those of `make_cellularity`, as a torch data set.
+
+    Parameters
+    ----------
+    images : ndarray of shape (n, 3, height, width), uint8
+        Red, green and blue.
+    y : array-like of shape (n,)
+        Targets.
+
+    Examples
+    --------
+    >>> from recuse import datasets
+    >>> images, y, mean, variance = datasets.make_cellularity(10, random_state=0)
+    >>> train, validation, test = datasets.ImageArrays(images, y).split(repeat=0)
+    >>> len(train), len(validation), len(test)
+    (6, 2, 2)
+    """
+
+    def __init__(self, images: npt.NDArray[np.uint8], y: npt.ArrayLike) -> None:
+        images = np.asarray(images)
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != 3:
+            raise ValueError(f"images must be uint8 of shape (n, 3, height, width), got {images.dtype} {images.shape}")
+        self._hold(images, np.asarray(y, dtype=np.float64).reshape(-1))
+
+
+class ImageFiles(ImageDataset):
+    """Your own picture files and targets as a torch data set, resized once and cached.
+
+    Parameters
+    ----------
+    files : sequence of paths
+        JPEG, PNG, TIFF or whatever else Pillow reads (extra `images`).
+    y : array-like of shape (n,)
+        Targets.
+    size : int, default=224
+        Pictures are resized to `size` by `size`.
+    cache : path or None, default=None
+        Folder of the resized pictures; None is `.recuse_cache` in the folder that all files share.
+    on_error : {"raise", "skip"}, default="raise"
+        Whether a damaged or missing picture is an error that names it, or left out and listed in `skipped`.
+    n_jobs : int or None, default=None
+        Threads that read; None is one for each processor.
+    verbose : bool, default=False
+        Whether to show progress.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str | Path],
+        y: npt.ArrayLike,
+        *,
+        size: int = 224,
+        cache: str | Path | None = None,
+        on_error: OnError = "raise",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        paths = [Path(file).absolute() for file in files]
+        targets = np.asarray(y, dtype=np.float64).reshape(-1)
+        if not paths or len(paths) != len(targets):
+            raise ValueError(f"files and y must have equal length, 1 or more, got {len(paths)} and {len(targets)}")
+        root = Path(os.path.commonpath([path.parent for path in paths]))
+        self._hold_files(paths, targets, root, Reading(size, cache, on_error, n_jobs, verbose))
+
+
+def describe(skipped: Sequence[Skipped], root: Path) -> str:
+    """Name pictures that cannot be used: the first five, and how many there are.
+
+    Examples
+    --------
+    >>> print(describe([Skipped("a.jpg", "no such file")], Path("faces")))
+    1 picture in faces cannot be used: a.jpg (no such file); pass on_error="skip" to leave such pictures out
+    """
+    shown = ", ".join(f"{file} ({reason})" for file, reason in skipped[:5])
+    more = f" and {len(skipped) - 5} more" if len(skipped) > 5 else ""
+    noun = "picture" if len(skipped) == 1 else "pictures"
+    return (
+        f"{len(skipped)} {noun} in {root} cannot be used: {shown}{more}; "
+        'pass on_error="skip" to leave such pictures out'
+    )

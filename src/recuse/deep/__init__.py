@@ -1,0 +1,1 @@
+"""Big networks with two heads: loss, backbones and training with Lightning."""

@@ -1,0 +1,110 @@
+"""RejectionLoss: predictions, scores, targets and costs in, the loss to train both networks on out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from recuse import surrogates
+from recuse.costs import row_values
+from recuse.metrics.tensor_rows import cost_rows, same_rows
+from recuse.surrogates import SurrogateLike
+
+__all__ = ["RejectionLoss"]
+
+
+class RejectionLoss(nn.Module):
+    """The surrogate loss of regression with cost-based rejection, for any training loop.
+
+    With prediction h, score r (a row is accepted where r > 0), target y and cost c, a row loses
+    ``(h - y)^2 * l(r, -1) + c * l(r, +1)``.
+
+    Parameters
+    ----------
+    surrogate : str, Surrogate or callable, default="mae"
+        The binary loss l; see `recuse.surrogates`.
+    cost : float or array-like of shape (n_rows,), default=1.0
+        What a rejection costs, in squared units of the target, where a call does not say otherwise.
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    Examples
+    --------
+    >>> loss = RejectionLoss("mae", cost=0.5)
+    >>> prediction, score = torch.tensor([1.0, 2.0]), torch.tensor([0.8, -0.6], requires_grad=True)
+    >>> loss(prediction, score, target=torch.tensor([1.0, 5.0]))
+    tensor(2.2500, grad_fn=<MeanBackward0>)
+
+    The row of large error pushes its score down, towards a rejection; the other pushes its score up:
+
+    >>> loss(prediction, score, target=torch.tensor([1.0, 5.0])).backward()
+    >>> score.grad
+    tensor([-0.2500,  4.2500])
+    """
+
+    cost: Tensor
+
+    def __init__(
+        self,
+        surrogate: SurrogateLike = "mae",
+        cost: float | ArrayLike = 1.0,
+        *,
+        reduction: Literal["mean", "sum", "none"] = "mean",
+    ) -> None:
+        super().__init__()
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+        self.surrogate, self.reduction = surrogates.get(surrogate), reduction
+        self.register_buffer("cost", _checked_cost(cost))
+
+    def forward(
+        self,
+        prediction: Tensor,
+        score: Tensor,
+        target: Tensor,
+        cost: Tensor | float | None = None,
+        *,
+        regressor_only: bool = False,
+    ) -> Tensor:
+        """Give the loss, computed in full precision also under autocast.
+
+        Parameters
+        ----------
+        prediction, score, target : Tensor of shape (n_rows,) or (n_rows, 1)
+        cost : float or Tensor of shape (n_rows,) or (n_rows, 1), optional
+            Takes the place of the cost given at construction. Its values are not checked here, since looking at
+            them would make an accelerator wait.
+        regressor_only : bool, default=False
+            Give the plain squared error, as in the epochs of Slow-Start. The rejector then gets no gradient.
+        """
+        with torch.autocast(prediction.device.type, enabled=False):
+            return self._reduced(self._rows(prediction, score, target, cost, regressor_only))
+
+    def _rows(
+        self, prediction: Tensor, score: Tensor, target: Tensor, cost: Tensor | float | None, regressor_only: bool
+    ) -> Tensor:
+        h, r, y = same_rows(prediction=prediction, score=score, target=target)
+        error = (h - y.to(h.dtype)).square()
+        if regressor_only:
+            return error
+        accepted, rejected = self.surrogate(r)
+        return error * accepted + cost_rows(self.cost if cost is None else cost, h) * rejected
+
+    def _reduced(self, rows: Tensor) -> Tensor:
+        if self.reduction == "none":
+            return rows
+        return rows.mean() if self.reduction == "mean" else rows.sum()
+
+    def extra_repr(self) -> str:
+        """Show what the loss was made with."""
+        cost = f"{self.cost:g}" if self.cost.ndim == 0 else f"<{len(self.cost)} rows>"
+        return f"surrogate={self.surrogate.name!r}, cost={cost}, reduction={self.reduction!r}"
+
+
+def _checked_cost(cost: float | ArrayLike) -> Tensor:
+    values = cost.detach().cpu().numpy() if isinstance(cost, Tensor) else np.asarray(cost)
+    checked = row_values(values, "cost", values.size if values.ndim else 1)
+    return torch.as_tensor(checked if values.ndim else checked[0], dtype=torch.get_default_dtype())

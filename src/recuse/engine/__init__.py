@@ -1,0 +1,1 @@
+"""The stacked engine: many small networks trained side by side."""

@@ -1,0 +1,63 @@
+"""Adam over the flat parameters of a stack, with a learning rate for each member."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from recuse.engine.stack import Stack
+
+__all__ = ["StackedAdam"]
+
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # the usual constants of Kingma and Ba (2015)
+
+
+class StackedAdam:
+    """Adam (Kingma and Ba, 2015) on every member at once, one learning rate each.
+
+    Parameters
+    ----------
+    stack : Stack
+        Its `gradient` is read and its `parameters` are changed at every `step`.
+    learning_rates : sequence of float
+        One for each member.
+    """
+
+    def __init__(self, stack: Stack, learning_rates: Sequence[float]) -> None:
+        self.stack, self.steps = stack, 0
+        self.mean = torch.zeros_like(stack.parameters)
+        self.square = torch.zeros_like(stack.parameters)
+        self._scratch = torch.empty_like(stack.parameters)
+        self.rate = stack.trainable()  # zero keeps padding as it is
+        for layer in stack.views(self.rate):
+            rates = torch.tensor(learning_rates, dtype=layer.dtype, device=layer.device)
+            layer.mul_(rates.view(-1, *[1] * (layer.ndim - 1)))
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move every parameter by its member's rate along the gradient."""
+        self.steps += 1
+        gradient, update = self.stack.gradient, self._scratch
+        self.mean.lerp_(gradient, 1 - _BETA1)
+        self.square.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
+        torch.sqrt(self.square, out=update)
+        update.mul_((1 - _BETA2**self.steps) ** -0.5).add_(_EPSILON)
+        torch.div(self.mean, update, out=update)
+        self.stack.parameters.addcmul_(update, self.rate, value=-1 / (1 - _BETA1**self.steps))
+
+    def freeze(self, member: int) -> None:
+        """Put a diverged member to rest at zero, where it can do no harm."""
+        for flat in (self.stack.parameters, self.mean, self.square, self.rate):
+            for layer in self.stack.views(flat):
+                layer[member] = 0
+
+    def take(self, stack: Stack, members: Sequence[int], learning_rates: Sequence[float]) -> StackedAdam:
+        """Carry the moments of some members over to a stack that was made of the same members."""
+        out = StackedAdam(stack, learning_rates)
+        out.steps = self.steps
+        chosen = torch.as_tensor(list(members), device=self.mean.device)
+        for new, old in ((out.mean, self.mean), (out.square, self.square)):
+            for to, of in zip(stack.views(new), self.stack.views(old), strict=True):
+                to.copy_(of[chosen])
+        return out

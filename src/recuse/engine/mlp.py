@@ -1,0 +1,177 @@
+"""StackedMLP: many small fully connected networks of one shape, run and differentiated together.
+
+Gradients are written out by hand into buffers that live as long as the stack: at these sizes, building an autograd
+graph costs more than the arithmetic.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recuse.engine.stack import INPUT_MULTIPLE, round_up
+
+__all__ = ["StackedMLP"]
+
+# Widths are padded so that every product runs on whole vector registers; see benchmarks/engine.py.
+_WIDTH, _FLAT = 4, 64
+
+
+class StackedMLP:
+    """Fully connected ReLU networks; no hidden layer makes them linear.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        One member each. The initial weights depend on the member's seed alone, and follow the usual
+        ``nn.Linear`` rule: uniform within ``1 / sqrt(fan_in)``.
+    inputs : int
+        Features of a row, without the bias.
+    hidden : tuple of int
+        Widths of the hidden layers.
+    outputs : int, default=1
+        How many numbers a network gives for a row.
+    device, dtype
+        Where and how the weights are stored.
+
+    Notes
+    -----
+    A layer of width w is stored with ``w + 1`` units and padding. Unit w always outputs 1, so the bias
+    of the next layer is one more weight and needs no pass of its own, forward or backward.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[int],
+        inputs: int,
+        hidden: Sequence[int] = (20, 30, 10),
+        *,
+        outputs: int = 1,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.inputs, self.hidden, self.outputs = inputs, tuple(hidden), outputs
+        self._allocate(len(seeds), torch.device(device), dtype)
+        for member, seed in enumerate(seeds):
+            self._initialise(member, seed)
+
+    def __len__(self) -> int:
+        return self.members
+
+    def _allocate(self, members: int, device: torch.device, dtype: torch.dtype) -> None:
+        self.members = members
+        hidden = (round_up(width + 1, _WIDTH) for width in self.hidden)
+        widths = [round_up(self.inputs + 1, INPUT_MULTIPLE), *hidden, self.outputs]
+        self._shapes = [(members, out, into) for into, out in pairwise(widths)]
+        size = round_up(sum(m * out * into for m, out, into in self._shapes), _FLAT)
+        self.parameters = torch.zeros(size, device=device, dtype=dtype)
+        self.gradient = torch.zeros_like(self.parameters)
+        self._weights, self._gradients = self.views(self.parameters), self.views(self.gradient)
+        self._outputs: dict[int, list[Tensor]] = {}  # by number of rows; made once, then used again
+        self._deltas: dict[int, list[Tensor]] = {}
+
+    def views(self, flat: Tensor) -> list[Tensor]:
+        """See a buffer laid out like `parameters` as tensors (member, out, in), one for each layer."""
+        sizes = [m * out * into for m, out, into in self._shapes]
+        parts = torch.split(flat[: sum(sizes)], sizes)
+        return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+    def _initialise(self, member: int, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        real = (self.inputs, *self.hidden, self.outputs)
+        for layer, (into, out) in enumerate(pairwise(real)):
+            bound = into**-0.5
+            weight = torch.empty(out, into + 1).uniform_(-bound, bound, generator=generator)
+            segment = self._weights[layer][member]
+            segment[:out, : into + 1] = weight.to(segment)
+            if layer < len(self.hidden):
+                segment[out, into] = 1  # the unit of ones
+
+    def trainable(self) -> Tensor:
+        """One for every weight of the network, zero for padding and the unit of ones; flat."""
+        mask = torch.zeros_like(self.parameters)
+        real = (self.inputs, *self.hidden, self.outputs)
+        for layer, (into, out) in zip(self.views(mask), pairwise(real), strict=True):
+            layer[:, :out, : into + 1] = 1
+        return mask
+
+    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
+        """Outputs (member, row), or (member, output, row) of several, for inputs (table, feature, row).
+
+        The members are divided evenly among the tables, in order. The result is a buffer that the next
+        call with as many rows overwrites.
+        """
+        tables, features, rows = x.shape
+        outputs = self._outputs_for(rows)
+        # members that share a table share one product: (table, member * width, feature) @ (table, feature, row)
+        first = self._weights[0].view(tables, -1, features)
+        torch.bmm(first, x, out=outputs[0].view(tables, -1, rows))
+        for layer in range(1, len(self._weights)):
+            torch.relu_(outputs[layer - 1])
+            torch.bmm(self._weights[layer], outputs[layer - 1], out=outputs[layer])
+        self._input = x
+        return outputs[-1][:, 0] if self.outputs == 1 else outputs[-1]
+
+    def backward(self, grad: Tensor) -> None:
+        """Fill `gradient`, given the derivative of the loss by the last outputs, of their shape."""
+        x = self._input
+        tables, features, rows = x.shape
+        outputs = self._outputs_for(rows)
+        if rows not in self._deltas:
+            self._deltas[rows] = [torch.empty_like(o) for o in outputs[:-1]]
+        deltas = self._deltas[rows]
+        delta = grad.unsqueeze(1) if self.outputs == 1 else grad  # (member, output, row)
+        for layer in range(len(self._weights) - 1, 0, -1):
+            below = outputs[layer - 1]
+            torch.bmm(delta, below.transpose(1, 2), out=self._gradients[layer])
+            self._pull_back(layer, delta, deltas[layer - 1])
+            delta = deltas[layer - 1]
+            # relu': the gradient passes where the output was positive
+            torch.ops.aten.threshold_backward.grad_input(delta, below, 0, grad_input=delta)
+        delta = delta.reshape(tables, -1, rows)
+        torch.bmm(delta, x.transpose(1, 2), out=self._gradients[0].view(tables, -1, features))
+
+    def _pull_back(self, layer: int, delta: Tensor, out: Tensor) -> None:
+        weight = self._weights[layer].transpose(1, 2)
+        if delta.shape[1] == 1:  # an outer product: a plain multiplication is faster
+            torch.mul(weight, delta, out=out)
+        else:
+            torch.bmm(weight, delta, out=out)
+
+    def _outputs_for(self, rows: int) -> list[Tensor]:
+        if rows not in self._outputs:
+            shapes = [(members, out, rows) for members, out, _ in self._shapes]
+            self._outputs[rows] = [self.parameters.new_empty(shape) for shape in shapes]
+        return self._outputs[rows]
+
+    def take(self, members: Sequence[int]) -> StackedMLP:
+        """Give a new stack of copies of some members, in this order, repeats allowed."""
+        return self._copy(members, self.parameters.dtype, self.parameters.device)
+
+    def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> StackedMLP:
+        """Give a copy of the stack in another precision or on another device."""
+        return self._copy(range(self.members), dtype, torch.device(device))
+
+    def _copy(self, members: Sequence[int], dtype: torch.dtype, device: torch.device) -> StackedMLP:
+        out = copy.copy(self)
+        out._allocate(len(members), device, dtype)
+        chosen = torch.as_tensor(list(members), device=self.parameters.device)
+        for new, old in zip(out._weights, self._weights, strict=True):
+            new.copy_(old[chosen])
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        weights = [segment.clone() for segment in self._weights]
+        return {"inputs": self.inputs, "hidden": self.hidden, "outputs": self.outputs, "weights": weights}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.inputs, self.hidden, self.outputs = state["inputs"], state["hidden"], state["outputs"]
+        weights = state["weights"]
+        self._allocate(len(weights[0]), weights[0].device, weights[0].dtype)
+        for segment, weight in zip(self._weights, weights, strict=True):
+            segment.copy_(weight)

@@ -1,0 +1,1 @@
+"""Regressors that AutoRejector has of its own."""

@@ -1,0 +1,136 @@
+"""RiskNetwork: inputs and errors in, networks of the expected error out.
+
+Their output is log R. Half the deviance of the gamma distribution, e/R - log(e/R) - 1, is a function of the residual
+d = log R - log e alone: exp(-d) + d - 1. Its mean is least where R is the mean of e. If residuals are normal, it is
+the likelihood of their variance; and an error counts by its ratio to R, so that small risks are learned as well as
+large ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from torch import Tensor
+
+from recuse.estimators.auto.models.rank_features import Prepared
+from recuse.estimators.mlp import StackedMLPRegressor
+from recuse.losses import TargetLoss, Values
+
+__all__ = ["LogRatio", "RiskNetwork"]
+
+Floats = NDArray[np.float64]
+
+_STEEPEST = 4.0  # beyond an error of exp(4) times the risk, the loss goes on as a straight line
+_FLOOR = 1e-3  # of the mean error; keeps the logarithm of no error at all finite
+_TAIL = 0.005  # share of the training rows at either end beyond which no answer goes
+
+
+@final
+@dataclass(frozen=True)
+class LogRatio(TargetLoss):
+    """Half the gamma deviance, as a loss of the residual in the logarithm.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Of a residual, to make it one of natural logarithms.
+
+    Examples
+    --------
+    >>> LogRatio()(np.array([0.0, np.log(2)])).round(3)
+    array([0.   , 0.193])
+    """
+
+    scale: float = 1.0
+
+    def __call__(self, residual: Values) -> Values:
+        """Give exp(-d) + d - 1, where d is the residual in natural logarithms."""
+        d = residual * self.scale
+        near = d.clip(min=-_STEEPEST)
+        return _exp(-near) * (1 + near - d) + d - 1
+
+    def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
+        """Give 1 - exp(-d) times the weight."""
+        near = (residual * self.scale).clip(min=-_STEEPEST)
+        return (1 - _exp(-near)) * (weight * self.scale)
+
+    def scaled(self, scale: float) -> LogRatio:
+        """Give the loss of residuals in units of the scale."""
+        return LogRatio(self.scale * scale)
+
+    def unit(self, scale: float) -> float:
+        """One: the loss is a pure number."""
+        return 1.0
+
+    @property
+    def name(self) -> str:
+        """The name "log_ratio"; `recuse.losses.get` does not know it."""
+        return "log_ratio"
+
+
+class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """The mean of a target >= 0 by small networks that learn its logarithm from the gamma deviance.
+
+    No answer is further out than nearly all answers about the training rows: an exponential of something unusual
+    knows no bounds.
+
+    Parameters
+    ----------
+    hidden : sequence of int, default=(32, 32)
+    epochs : int, default=60
+    batch_size : int, default=256
+    random_state : int, RandomState or None, default=None
+
+    Examples
+    --------
+    >>> random = np.random.RandomState(0)
+    >>> X = random.uniform(size=(500, 1))
+    >>> error = (0.1 + X[:, 0]) * random.exponential(size=500)
+    >>> low, high = RiskNetwork(random_state=0).fit(X, error).predict(np.array([[0.1], [0.9]]))
+    >>> bool(0.1 < low < 0.3 and 0.8 < high < 1.2)
+    True
+    """
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (32, 32),
+        epochs: int = 60,
+        batch_size: int = 256,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
+        """Learn from errors y >= 0."""
+        networks = StackedMLPRegressor(
+            hidden=self.hidden,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=3e-3,
+            n_members=4,
+            validation_fraction=0.2,
+            loss=LogRatio(),
+            random_state=self.random_state,
+        )
+        self.floor_ = _FLOOR * float(np.average(y, weights=sample_weight)) or 1.0
+        self.networks_ = Prepared(networks, scale_target=False).fit(X, np.log(y + self.floor_), sample_weight)
+        self.limits_ = np.quantile(self.networks_.predict(X), [_TAIL, 1 - _TAIL])
+        return self
+
+    def predict(self, X: Floats) -> Floats:
+        """Give the expected error of every row."""
+        answer = np.exp(self.networks_.predict(X).clip(*self.limits_)) - self.floor_
+        return np.asarray(answer.clip(min=0.0))
+
+
+def _exp(values: Values) -> Values:
+    return torch.exp(values) if isinstance(values, Tensor) else np.exp(values)

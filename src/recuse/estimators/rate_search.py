@@ -1,0 +1,129 @@
+"""Trials: every learning rate for every seed, side by side; validation keeps the best of each seed.
+
+What the estimators trained on the stacked engine share: their parameters, the rows they choose by, and the choice.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from recuse.engine.best_epoch import Trained
+from recuse.engine.trainer import Member
+from recuse.tabular.folds import held_out_split
+from recuse.tabular.rows import Rows
+from recuse.validation import is_count, is_rate, require
+
+__all__ = [
+    "best_trials",
+    "check_trial_parameters",
+    "check_validation",
+    "divide",
+    "draw_seeds",
+    "in_validation",
+    "learning_rates",
+    "report_diverged",
+]
+
+
+def check_trial_parameters(estimator: Any) -> None:
+    """Check the parameters that every estimator trained in trials has."""
+    for name in ("epochs", "batch_size", "n_members"):
+        require(is_count(getattr(estimator, name)), name, "an int >= 1", getattr(estimator, name))
+    share = estimator.validation_fraction
+    require(is_rate(share) and share < 1, "validation_fraction", "between 0 and 1", share)
+    rates = learning_rates(estimator.learning_rate)
+    require(bool(rates) and all(map(is_rate, rates)), "learning_rate", "> 0 and finite", estimator.learning_rate)
+    widths = isinstance(estimator.hidden, Sequence) and all(map(is_count, estimator.hidden))
+    require(widths, "hidden", "a tuple of ints >= 1", estimator.hidden)
+
+
+def learning_rates(rates: float | Sequence[float]) -> list[float]:
+    """Give one rate or several as a list.
+
+    Examples
+    --------
+    >>> learning_rates(0.1), learning_rates((0.1, 0.01))
+    ([0.1], [0.1, 0.01])
+    """
+    several = list(rates) if isinstance(rates, Sequence | np.ndarray) else [rates]
+    return [float(rate) if is_rate(rate) else rate for rate in several]
+
+
+def draw_seeds(random: np.random.RandomState, count: int) -> list[int]:
+    """Draw seeds for the engine."""
+    return [int(seed) for seed in random.randint(2**31 - 1, size=count)]
+
+
+def divide(rows: Rows, fraction: float, random: np.random.RandomState) -> tuple[Rows, Rows]:
+    """Give the rows to train on and a random share of the rows to choose by; at least one of each."""
+    train, held_out = held_out_split(len(rows), fraction, random)
+    return rows.take(train), rows.take(held_out)
+
+
+def check_validation(validation: object, forms: dict[int, str]) -> None:
+    """Check that the user's validation rows come as a tuple of one of these forms, by length."""
+    if not isinstance(validation, tuple | list) or len(validation) not in forms:
+        kind = type(validation).__name__
+        got = f"a {kind} of {len(validation)}" if isinstance(validation, Sequence) else kind
+        raise ValueError(f"validation must be a tuple {' or '.join(forms.values())}, got {got}")
+
+
+@contextmanager
+def in_validation() -> Iterator[None]:
+    """Say of an error that it is about the validation rows."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"in validation: {error}") from error
+
+
+def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
+    """Find the best learning rate of each seed by validation loss, and pass by seeds for which none will do.
+
+    Parameters
+    ----------
+    loss : Tensor of shape (trial,)
+        The rates of one seed stand together.
+    rates : sequence of float
+
+    Returns
+    -------
+    list of int
+        The places of the chosen trials; that of their rates is the remainder by the number of rates.
+
+    Examples
+    --------
+    >>> import torch
+    >>> best_trials(torch.tensor([3.0, 1.0, 2.0, torch.inf]), rates=(0.1, 0.01))
+    [1, 2]
+    """
+    best_loss, best_rate = loss.view(-1, len(rates)).min(dim=1)
+    usable = best_loss.isfinite().nonzero().flatten().tolist()
+    if not usable:
+        raise ValueError(
+            f"every training met infinite values; try a learning_rate smaller than {min(rates)}, "
+            "or look for extreme values in X and y"
+        )
+    return [seed * len(rates) + int(best_rate[seed]) for seed in usable]
+
+
+def report_diverged(trained: Trained, members: Sequence[Member], n_rates: int) -> list[tuple[int, float, int]]:
+    """Give (member, learning rate, epoch) of every training that was dropped, and warn if there are any."""
+    diverged = [
+        (trial // n_rates, members[trial].learning_rate, epoch) for trial, epoch in sorted(trained.diverged.items())
+    ]
+    if diverged:
+        warnings.warn(
+            f"{len(diverged)} of {len(members)} trainings met infinite values and were dropped, "
+            f"as (member, learning rate, epoch): {diverged}",
+            ConvergenceWarning,
+            stacklevel=4,  # the caller of fit
+        )
+    return diverged

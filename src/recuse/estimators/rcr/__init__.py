@@ -1,0 +1,1 @@
+"""The paper's method: a regressor and a rejector trained on a surrogate loss."""

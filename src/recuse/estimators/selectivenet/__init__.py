@@ -1,0 +1,1 @@
+"""SelectiveNet (Geifman and El-Yaniv, 2019)."""

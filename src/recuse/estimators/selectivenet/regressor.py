@@ -1,0 +1,368 @@
+"""SelectiveNetRegressor: one network that predicts and selects, for a coverage or, by a grid of them, for a cost."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from recuse import losses, metrics
+from recuse.costs import Cost
+from recuse.decision import Decision
+from recuse.engine.selective import SelectivelyTrained, SelectiveMember, SelectivePlan, train_selective
+from recuse.engine.selectivenet import StackedSelectiveNet
+from recuse.engine.stack import outputs
+from recuse.estimators.base import RejectingRegressor
+from recuse.estimators.rate_search import check_trial_parameters, divide, draw_seeds
+from recuse.estimators.selectivenet.operating_points import OperatingPoints
+from recuse.losses import LossLike
+from recuse.progress import progress_bar
+from recuse.tabular.rows import Rows
+from recuse.tabular.units import Units
+from recuse.validation import is_count, is_rate, require
+
+__all__ = ["SelectiveNetRegressor"]
+
+Floats = NDArray[np.float64]
+
+_GRID = tuple(tenth / 10 for tenth in range(1, 11))  # coverages trained where the cost decides
+
+
+class SelectiveNetRegressor(RejectingRegressor):
+    """Regression with a reject option by SelectiveNet, for a given coverage or for a cost.
+
+    A body with three heads gives the prediction h, the selection g in (0, 1) and an auxiliary prediction h', trained on
+    ``alpha [mean(e g) / mean(g) + lam max(0, coverage - mean(g))^2] + (1 - alpha) mean(e')``, with e and e' the
+    squared errors of h and h', or other losses. The method is that of Geifman and El-Yaniv, "SelectiveNet: A Deep
+    Neural Network with an Integrated Reject Option", ICML 2019, with their settings; the weights of the last epoch are
+    kept. It predicts one target.
+
+    Parameters
+    ----------
+    coverage : float or None, default=0.7
+        A number is the share of rows to accept. A row is accepted where g is above a threshold, which is set such
+        that this share of the validation rows is accepted; their targets play no part. The cost plays none either:
+        whatever cost is given, to `fit` or `decide`, only stands in the `Decision`, to be evaluated by.
+
+        With None the cost decides: networks for the coverages 0.1, 0.2, ..., 1.0 are trained side by side, and a cost
+        is served by that network and threshold whose RcR loss on the validation rows is the lowest. One fitted
+        estimator then serves every cost in `decide`, each row by its own where they vary.
+    cost : float, array-like, callable or str, default=1.0
+        What a rejection costs, in squared units of the target or those of `loss`: a number, a callable of `X`, the name
+        of a column of `X` (which is then no feature), or, given to `fit`, one value per row.
+    hidden : tuple of int, default=(64,)
+        Widths of the hidden layers of the body.
+    selection_hidden : int, default=16
+        Width of the hidden layer of the selection head.
+    epochs : int, default=800
+    batch_size : int, default=256
+        At least 2, for batch norm.
+    learning_rate : float, default=0.0005
+    weight_decay : float, default=0.0001
+    alpha : float, default=0.5
+        Weight of the selective loss; the rest is that of the auxiliary one, which shows the body all rows.
+    lam : float, default=32.0
+        Weight of a missed coverage, in units of the loss for the standardised target.
+    n_members : int, default=1
+        Members of the ensemble, for each coverage. They differ in their initial weights; predictions and selections
+        are averaged.
+    validation_fraction : float, default=0.25
+        Share of the rows given to `fit` that set the threshold, unless `fit` is given others.
+    random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show a progress bar.
+    scale_target : bool, default=True
+        Standardise the target inside; the results stay in the user's units.
+    device : str, default="cpu"
+    loss : str or TargetLoss, default="squared"
+        Of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`.
+
+    Attributes
+    ----------
+    cost_ : the cost fitted for
+    loss_ : TargetLoss
+    coverage_ : float
+        The coverage of the network in use: the one asked for, or the one chosen for `cost_` (for its mean over the
+        validation rows, where it varies).
+    threshold_ : float
+        A row is accepted where its selection is above; belongs to `coverage_`.
+    validation_coverage_ : float
+        Share of the validation rows accepted at `threshold_`.
+    validation_loss_ : float
+        RcR loss on the validation rows, in the user's units.
+    history_ : ndarray of shape (n_epochs, n_trainings)
+        Training loss by epoch, for the standardised target; the members of one coverage stand together.
+    diverged_ : list of tuple
+        (coverage, member, epoch) of every training that met infinite values and was dropped.
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+
+    Examples
+    --------
+    >>> from recuse import SelectiveNetRegressor, datasets
+    >>> X, y, _, _ = datasets.make_heteroscedastic(600, random_state=0)
+    >>> model = SelectiveNetRegressor(coverage=0.5, epochs=100, learning_rate=5e-3, random_state=0)
+    >>> decision = model.fit(X[:400], y[:400]).decide(X[400:])
+    >>> measures = decision.evaluate(y[400:])
+    >>> measures["accepted_loss"] < measures["rejected_loss"]
+    True
+    """
+
+    def __init__(
+        self,
+        coverage: float | None = 0.7,
+        cost: Cost = 1.0,
+        hidden: Sequence[int] = (64,),
+        selection_hidden: int = 16,
+        epochs: int = 800,
+        batch_size: int = 256,
+        learning_rate: float = 5e-4,
+        weight_decay: float = 1e-4,
+        alpha: float = 0.5,
+        lam: float = 32.0,
+        n_members: int = 1,
+        validation_fraction: float = 0.25,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+        *,
+        scale_target: bool = True,
+        device: str = "cpu",
+        loss: LossLike = "squared",
+    ) -> None:
+        self.coverage = coverage
+        self.cost = cost
+        self.hidden = hidden
+        self.selection_hidden = selection_hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.alpha = alpha
+        self.lam = lam
+        self.n_members = n_members
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.verbose = verbose
+        self.scale_target = scale_target
+        self.device = device
+        self.loss = loss
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        cost: Cost | None = None,
+        sample_weight: ArrayLike | None = None,
+        validation: tuple[Any, ...] | None = None,
+    ) -> Self:
+        """Train the networks and set the threshold.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            A DataFrame may have categories and missing values.
+        y : array-like of shape (n_rows,)
+        cost : float, array-like, callable or str, optional
+            Takes the place of the parameter `cost`.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weighs every mean of the loss, and the coverage; batch norm counts each distinct row once.
+        validation : tuple (X, y) or (X, y, cost), optional
+            Rows that set the threshold; the third is needed where `cost` has one value per row.
+
+        Returns
+        -------
+        SelectiveNetRegressor
+        """
+        with self._all_or_nothing():
+            self._check_parameters()
+            chosen_cost, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
+            rows = self._training_rows(X, y, chosen_cost, sample_weight)
+            random = check_random_state(self.random_state)
+            shuffle, *seeds = draw_seeds(random, self.n_members + 1)
+            train, held_out = self._divide(rows, validation, chosen_cost, random)
+            self._units = Units.learn(train, rows, chosen_cost, scale_target=self.scale_target, loss=self.loss_)
+            self._keep(self._train(train, seeds, shuffle))
+            self.cost_ = chosen_cost
+            self._calibrate(held_out)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Give h(x) for every row, accepted or not, by the network of `coverage_`; the mean over the members.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        rows = self._check_new_rows(X)
+        return self._answer(rows, np.full(len(rows), self._usual_cost))[0]
+
+    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
+        """Give the selection, mean over the members, less its threshold for every row; > 0 to accept.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        cost : float, array-like, callable or str, optional
+            Another cost than that of `fit`; of no effect where `coverage` is a number.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        rows = self._check_new_rows(X)
+        return self._answer(rows, self._cost_of_rows(rows, cost))[1]
+
+    def decide(self, X: Any, cost: Cost | None = None) -> Decision:
+        """Predict every row and say which predictions to use.
+
+        Where `coverage` is None, the predictions as well as the acceptances are those of the networks that suit the
+        cost best, so that they may differ from `predict`, which speaks for `cost_`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        cost : float, array-like, callable or str, optional
+            Another cost than that of `fit`. Where `coverage` is a number it changes no acceptance.
+
+        Returns
+        -------
+        Decision
+        """
+        rows = self._check_new_rows(X)
+        rows_cost = self._cost_of_rows(rows, cost)
+        prediction, score = self._answer(rows, rows_cost)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return Decision(prediction, score > 0, score, rows_cost, index=index, loss=self.loss_)
+
+    @property
+    def serves_any_cost(self) -> bool:
+        """Always true of a fitted estimator: the grid serves every cost, and a fixed coverage heeds none."""
+        check_is_fitted(self)
+        return True
+
+    def _check_parameters(self) -> None:
+        check_trial_parameters(self)
+        share = self.coverage is None or (is_rate(self.coverage) and self.coverage <= 1)
+        require(share, "coverage", "None or a number > 0 and <= 1", self.coverage)
+        require(is_count(self.batch_size, least=2), "batch_size", "an int >= 2", self.batch_size)
+        require(is_count(self.selection_hidden), "selection_hidden", "an int >= 1", self.selection_hidden)
+        require(is_rate(self.learning_rate), "learning_rate", "a number > 0 and finite", self.learning_rate)
+        require(is_rate(self.alpha) and self.alpha <= 1, "alpha", "> 0 and <= 1", self.alpha)
+        for name in ("weight_decay", "lam"):
+            value = getattr(self, name)
+            require(value == 0 or is_rate(value), name, "a number >= 0 and finite", value)
+
+    def _divide(
+        self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState
+    ) -> tuple[Rows, Rows]:
+        """Give the rows to train on and the rows to set the threshold by."""
+        if validation is not None:
+            return rows, self._validation_rows(validation, cost)
+        train, held_out = divide(rows, self.validation_fraction, random)
+        if len(train) < 2:
+            raise ValueError(
+                "training needs at least 2 distinct rows besides those that set the threshold, "
+                f"got n_samples = {len(train)} and {len(held_out)}"
+            )
+        return train, held_out
+
+    def _train(self, train: Rows, seeds: Sequence[int], shuffle: int) -> SelectivelyTrained:
+        build = partial(
+            StackedSelectiveNet,
+            inputs=self._units.encoder.n_features,
+            hidden=tuple(self.hidden),
+            selection_hidden=self.selection_hidden,
+            device=self.device,
+        )
+        rate = float(self.learning_rate)
+        members = [SelectiveMember(seed, rate, coverage) for coverage in self._coverages() for seed in seeds]
+        with progress_bar("training", self.epochs, show=self.verbose) as tell:
+            plan = SelectivePlan(
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                weight_decay=self.weight_decay,
+                alpha=self.alpha,
+                lam=self.lam,
+                loss=self._units.engine_loss,
+                device=self.device,
+                on_epoch=tell,
+            )
+            return train_selective([self._units.table(train, shuffle)], members, build, plan)
+
+    def _coverages(self) -> tuple[float, ...]:
+        return _GRID if self.coverage is None else (float(self.coverage),)
+
+    def _keep(self, trained: SelectivelyTrained) -> None:
+        """Keep the networks that did not diverge, and report the others."""
+        coverages = np.repeat(self._coverages(), self.n_members)
+        self.history_ = trained.history.cpu().double().numpy()
+        self.diverged_ = [
+            (float(coverages[training]), training % self.n_members, epoch)
+            for training, epoch in sorted(trained.diverged.items())
+        ]
+        if len(self.diverged_) == len(coverages):
+            raise ValueError(
+                f"every training met infinite values; try a learning_rate smaller than {self.learning_rate}, "
+                "or look for extreme values in X and y"
+            )
+        if self.diverged_:
+            warnings.warn(
+                f"{len(self.diverged_)} of {len(coverages)} trainings met infinite values and were dropped, "
+                f"as (coverage, member, epoch): {self.diverged_}",
+                ConvergenceWarning,
+                stacklevel=3,  # the caller of fit
+            )
+        sound = [training for training in range(len(coverages)) if training not in trained.diverged]
+        # double precision from here on: the same row gives the same answer in any batch
+        self.network_ = trained.stack.take(sound).to(torch.float64)
+        self._grid, self._grid_place = np.unique(coverages[sound], return_inverse=True)
+
+    def _calibrate(self, held_out: Rows) -> None:
+        """Find which network and threshold to use, and what that is worth on the validation rows."""
+        features = self._units.features(held_out.X)
+        curves = [self._curve(place, features, held_out) for place in range(len(self._grid))]
+        self._points = (
+            curves[0].nearest(self.coverage) if self.coverage is not None else OperatingPoints.best_of(curves)
+        )
+        self._usual_cost = float(np.average(held_out.cost, weights=held_out.weight))
+        point = self._points.at(np.array([self._usual_cost]))[0]
+        self.coverage_ = float(self._grid[self._points.place[point]])
+        self.threshold_ = float(self._points.threshold[point])
+        self.validation_coverage_ = 1 - float(self._points.rejected[point])
+        prediction, score = self._answer(held_out.X, held_out.cost)
+        self.validation_loss_ = metrics.rcr_loss(
+            held_out.y, prediction, score > 0, held_out.cost, sample_weight=held_out.weight, loss=self.loss_
+        )
+
+    def _curve(self, place: int, features: Floats, rows: Rows) -> OperatingPoints:
+        prediction, selection = self._heads(place, features)
+        error = self._units.errors(prediction, rows)
+        return OperatingPoints.curve(place, selection, error, rows.weight)
+
+    def _heads(self, place: int, features: Floats) -> tuple[Floats, Floats]:
+        """Prediction and selection of every row (row,) by the networks of one coverage, mean over the members."""
+        members = np.flatnonzero(self._grid_place == place).tolist()
+        heads = outputs(self.network_.take(members), features).reshape(3, len(members), -1).mean(axis=1)
+        return heads[0], heads[1]
+
+    def _answer(self, X: Any, cost: Floats) -> tuple[Floats, Floats]:
+        """Prediction in the user's units and score of every row, each by the networks that suit its cost."""
+        features, points = self._units.features(X), self._points.at(cost)
+        places = self._points.place[points]
+        prediction, selection = np.empty(len(features)), np.empty(len(features))
+        for place in np.unique(places):
+            rows = places == place
+            prediction[rows], selection[rows] = self._heads(place, features[rows])
+        return self._units.prediction(prediction), selection - self._points.threshold[points]

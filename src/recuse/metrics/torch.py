@@ -1,0 +1,219 @@
+"""The measures as torchmetrics classes: batches of predictions, scores, targets and costs in, numbers out.
+
+Each class keeps a sum and a count, so batches of any size, on any number of devices, give what `recuse.metrics` gives
+for all rows at once, as long as each row is seen once. The sums are kept in single precision;
+``metric.set_dtype(torch.float64)`` asks for more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recuse.costs import row_values
+from recuse.extras import import_extra
+from recuse.metrics.tensor_rows import cost_rows, same_rows
+
+import_extra("torchmetrics", extra="images")
+
+from torchmetrics import Metric, MetricCollection  # noqa: E402
+
+__all__ = [
+    "AcceptedLoss",
+    "AlwaysAccept",
+    "AlwaysReject",
+    "FalseAcceptanceRate",
+    "FalseRejectionRate",
+    "Oracle",
+    "RcRLoss",
+    "RejectedLoss",
+    "RejectionRate",
+    "rejection_metrics",
+]
+
+
+class RejectionMetric(Metric, ABC):
+    """A mean over some of the rows; a mean over none is NaN, and so is a loss if a prediction or score is.
+
+    Parameters
+    ----------
+    cost : float, default=1.0
+        The cost of rows whose costs `update` is not told.
+    **options
+        What every torchmetrics class takes, `sync_on_compute` and so on.
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    total: Tensor
+    count: Tensor
+
+    def __init__(self, cost: float = 1.0, **options: Any) -> None:
+        super().__init__(**options)
+        self.cost = float(row_values(cost, "cost", 1)[0])
+        self.add_state("total", torch.zeros(()), dist_reduce_fx="sum")
+        self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, prediction: Tensor, score: Tensor, target: Tensor, cost: Tensor | float | None = None) -> None:
+        """Take in some rows.
+
+        Parameters
+        ----------
+        prediction, target : Tensor of shape (n_rows,) or (n_rows, 1)
+        score : Tensor of shape (n_rows,) or (n_rows, 1)
+            Scores, where a row is accepted if its score is > 0, or the acceptances themselves as bool.
+        cost : float or Tensor of shape (n_rows,), optional
+        """
+        h, r, y = same_rows(prediction=prediction, score=score, target=target)
+        error = (h - y).square()
+        accepted = r if r.dtype == torch.bool else r > 0
+        costs = cost_rows(self.cost if cost is None else cost, error)
+        # a network that has diverged must not pass for one that rejects everything
+        lost = ~error.isfinite() | r.isnan()
+        error, costs = (column.masked_fill(lost, torch.nan) for column in (error, costs))
+        values, among = self.rows(error, accepted, costs)
+        self.total += torch.where(among, values.to(self.total.dtype), 0).sum()
+        self.count += among.sum()
+
+    def compute(self) -> Tensor:
+        """Give the mean over all rows taken in."""
+        return self.total / self.count
+
+    @staticmethod
+    @abstractmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give what is averaged (n_rows,), and over which rows (n_rows,)."""
+
+
+class RcRLoss(RejectionMetric):
+    """Mean of the squared error of accepted rows and the cost of rejected rows.
+
+    Examples
+    --------
+    >>> metric = RcRLoss(cost=1.5)
+    >>> metric.update(torch.tensor([1.0, 4.0]), torch.tensor([0.3, -0.2]), target=torch.tensor([1.0, 2.0]))
+    >>> metric.update(torch.tensor([3.0]), torch.tensor([0.9]), target=torch.tensor([3.0]))
+    >>> metric.compute()
+    tensor(0.5000)
+    """
+
+    higher_is_better = False
+
+    @staticmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the loss of every row."""
+        return torch.where(accepted, error, cost), torch.ones_like(accepted)
+
+
+class AcceptedLoss(RejectionMetric):
+    """Mean squared error over the accepted rows (AL)."""
+
+    higher_is_better = False
+
+    @staticmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the errors of the accepted rows."""
+        return error, accepted
+
+
+class RejectedLoss(RejectionMetric):
+    """Mean squared error over the rejected rows (RL)."""
+
+    @staticmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the errors of the rejected rows."""
+        return error, ~accepted
+
+
+class RejectionRate(RejectionMetric):
+    """Share of rows that were rejected (Rej)."""
+
+    @staticmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give a one for each rejection."""
+        return ~accepted, torch.ones_like(accepted)
+
+
+class FalseRejectionRate(RejectionMetric):
+    """Share rejected among the rows whose error is below the cost (AR)."""
+
+    higher_is_better = False
+
+    @staticmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give a one for each rejection of a row that deserved to be accepted."""
+        return ~accepted, error < cost
+
+
+class FalseAcceptanceRate(RejectionMetric):
+    """Share accepted among the rows whose error is at least the cost (RA)."""
+
+    higher_is_better = False
+
+    @staticmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give a one for each acceptance of a row that deserved to be rejected."""
+        return accepted, error >= cost
+
+
+class AlwaysAccept(RejectionMetric):
+    """Mean squared error over all rows: the loss of never rejecting (Sup)."""
+
+    higher_is_better = False
+
+    @staticmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the error of every row."""
+        return error, torch.ones_like(accepted)
+
+
+class AlwaysReject(RejectionMetric):
+    """Mean cost: the loss of rejecting every row."""
+
+    @staticmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the cost of every row."""
+        return cost, torch.ones_like(accepted)
+
+
+class Oracle(RejectionMetric):
+    """The loss of somebody who sees the labels before deciding."""
+
+    higher_is_better = False
+
+    @staticmethod
+    def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the smaller of error and cost."""
+        return torch.minimum(error, cost), torch.ones_like(accepted)
+
+
+_BY_NAME: dict[str, type[RejectionMetric]] = {
+    "rcr_loss": RcRLoss,
+    "accepted_loss": AcceptedLoss,
+    "rejected_loss": RejectedLoss,
+    "rejection_rate": RejectionRate,
+    "false_rejection_rate": FalseRejectionRate,
+    "false_acceptance_rate": FalseAcceptanceRate,
+    "always_accept": AlwaysAccept,
+    "always_reject": AlwaysReject,
+    "oracle": Oracle,
+}
+
+
+def rejection_metrics(cost: float = 1.0, prefix: str | None = None) -> MetricCollection:
+    """All measures at once, under the names of `recuse.metrics.evaluate`.
+
+    Examples
+    --------
+    >>> metrics = rejection_metrics(cost=4.0, prefix="val/")
+    >>> metrics.update(torch.tensor([1.0, 2.0]), torch.tensor([0.3, -0.2]), torch.tensor([1.0, 5.0]))
+    >>> measures = metrics.compute()
+    >>> measures["val/rcr_loss"], measures["val/always_accept"], measures["val/false_acceptance_rate"]
+    (tensor(2.), tensor(4.5000), tensor(0.))
+    """
+    # no groups: torchmetrics would merge measures that merely agree on the first batch
+    members: dict[str, Metric | MetricCollection] = {name: metric(cost) for name, metric in _BY_NAME.items()}
+    return MetricCollection(members, prefix=prefix, compute_groups=False)

@@ -1,1 +1,0 @@
-"""How networks are trained."""

@@ -1,0 +1,497 @@
+"""Folders of pictures load in their published layouts, are cached, split and augmented the same way every time."""
+
+import os
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import tifffile
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+
+from recuse import datasets
+from recuse.datasets import AgeDB, Augmented, BreastPathQ, ImageArrays, ImageFiles
+from recuse.datasets.images import cache as image_cache
+from recuse.datasets.images.files import read_image
+from recuse.datasets.images.transforms import crop_and_flip
+
+FACES = [
+    "0_MariaCallas_35_f.jpg",
+    "1_MariaCallas_0_f.jpg",
+    "2_Jean_Luc_Picard_59_m.jpg",
+    "10_LeonidasPappas_101_m.jpg",
+    "11_GretaGarbo_7_f.jpg",
+    "12_GretaGarbo_44_f.jpg",
+]
+AGES = {name: float(name.split("_")[-2]) for name in FACES}
+LABELS = {
+    "train": [("99788", 1, 0.0), ("99788", 2, 0.35), ("102174", 1, 1.0), ("102174", 2, 0.8)],
+    "validation": [("104246", 1, 0.05), ("104246", 7, 0.6)],
+}
+
+
+def colour(seed):
+    return np.random.default_rng(seed).integers(30, 226, size=3).astype(np.uint8)
+
+
+def plain(seed, size=30):
+    """A picture of one colour, told from others by its seed."""
+    return np.broadcast_to(colour(seed), (size, size, 3)).copy()
+
+
+@pytest.fixture
+def faces(tmp_path):
+    root = tmp_path / "AgeDB"
+    root.mkdir()
+    for seed, name in enumerate(FACES):
+        Image.fromarray(plain(seed)).save(root / name, quality=95)
+    return root
+
+
+@pytest.fixture
+def tissue(tmp_path):
+    root = tmp_path / "breastpathq"
+    for part, file in (("train", "train_labels.csv"), ("validation", "val_labels.csv")):
+        (root / part).mkdir(parents=True)
+        lines = [f"{slide},{rid},{y}" for slide, rid, y in LABELS[part]]
+        (root / file).write_text("\n".join(["slide,rid,y", *lines]) + "\n", encoding="utf-8")
+        for slide, rid, _ in LABELS[part]:
+            tifffile.imwrite(root / part / f"{slide}_{rid}.tif", plain(int(slide) + rid), photometric="rgb")
+    return root
+
+
+def shown(image):
+    """The colour of a normalised picture of one colour, as bytes."""
+    return (image.mean(dim=(1, 2)) * 127.5 + 127.5).round().numpy()
+
+
+# ------------------------------------------------------------------------------------------------- reading
+
+
+def test_faces_have_the_age_of_their_name(faces):
+    data = AgeDB(faces, size=16)
+    assert len(data) == len(FACES)
+    assert dict(zip(data.files, data.y, strict=True)) == AGES
+    assert data.skipped == []
+
+
+def test_an_item_is_a_normalised_picture_and_its_target(faces):
+    data = AgeDB(faces, size=16)
+    image, age = data[data.files.index(FACES[2])]
+    assert image.shape == (3, 16, 16)
+    assert image.dtype == age.dtype == torch.float32
+    assert age.item() == 59
+    np.testing.assert_allclose(shown(image), colour(2), atol=2)  # JPEG loses a little
+
+
+def test_default_size_is_the_papers(faces):
+    assert AgeDB(faces)[0][0].shape == (3, 224, 224)
+
+
+def test_patches_have_the_label_of_their_table(tissue):
+    data = BreastPathQ(tissue, size=16)
+    expected = {f"{part}/{slide}_{rid}.tif": y for part, rows in LABELS.items() for slide, rid, y in rows}
+    assert dict(zip(data.files, data.y, strict=True)) == expected
+    for index, file in enumerate(data.files):
+        slide, rid = file.removesuffix(".tif").partition("/")[2].split("_")
+        np.testing.assert_array_equal(shown(data[index][0]), colour(int(slide) + int(rid)))
+
+
+def test_one_folder_and_one_table_will_do(tissue):
+    for file in (tissue / "train").iterdir():
+        shutil.move(file, tissue / file.name)
+    shutil.move(tissue / "train_labels.csv", tissue / "labels.csv")
+    (tissue / "val_labels.csv").unlink()
+    (tissue / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    assert len(BreastPathQ(tissue, size=16)) == len(LABELS["train"])
+    assert len(BreastPathQ(tissue, labels=tissue / "labels.csv", size=16)) == len(LABELS["train"])
+
+
+def test_labels_mean_the_patch_in_the_folder_of_their_name(tissue):
+    """The archive has patches of equal name in other folders."""
+    (tissue / "cells").mkdir()
+    shutil.copy(tissue / "train" / "99788_1.tif", tissue / "cells" / "99788_1.tif")
+    shutil.copy(tissue / "train" / "99788_1.tif", tissue / "validation" / "99788_1.tif")
+    assert "train/99788_1.tif" in BreastPathQ(tissue, size=16).files
+
+
+def test_a_label_that_could_mean_two_patches_is_named(tissue):
+    shutil.move(tissue / "train_labels.csv", tissue / "labels.csv")
+    (tissue / "cells").mkdir()
+    shutil.copy(tissue / "train" / "99788_1.tif", tissue / "cells" / "99788_1.tif")
+    with pytest.raises(ValueError, match=r"must mean one patch, got cells/99788_1\.tif, train/99788_1\.tif"):
+        BreastPathQ(tissue, size=16)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK"])
+def test_any_mode_becomes_three_channels(tmp_path, mode):
+    file = tmp_path / "picture.tif"
+    Image.fromarray(plain(3)).convert(mode).save(file)
+    assert read_image(file, 8).shape == (3, 8, 8)
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.uint16, 256), (np.float32, 1 / 255)])
+def test_tiffs_that_pillow_does_not_know(tmp_path, dtype, scale):
+    file = tmp_path / "deep.tif"
+    tifffile.imwrite(file, (plain(3).astype(dtype) * dtype(scale)), photometric="rgb")
+    np.testing.assert_array_equal(read_image(file, 8)[:, 4, 4], colour(3))
+
+
+@pytest.mark.parametrize("suffix", ["tif", "png"])
+def test_sixteen_bits_of_grey_keep_their_upper_eight(tmp_path, suffix):
+    file = tmp_path / f"deep.{suffix}"
+    Image.fromarray(np.full((10, 10), 200 * 256 + 7, np.uint16)).save(file)
+    np.testing.assert_array_equal(read_image(file, 8), 200)
+
+
+def test_files_of_archives_that_are_no_pictures_are_passed_over(faces):
+    (faces / "__MACOSX").mkdir()
+    for name in (f"__MACOSX/._{FACES[0]}", f"._{FACES[0]}", "readme.txt"):
+        (faces / name).write_bytes(b"x")
+    assert len(AgeDB(faces, size=16)) == len(FACES)
+
+
+def test_own_files(faces):
+    data = ImageFiles([faces / name for name in FACES], range(6), size=16)
+    assert data.files == tuple(FACES)
+    np.testing.assert_array_equal(data.y, np.arange(6))
+    with pytest.raises(ValueError, match="files and y must have equal length, 1 or more, got 6 and 2"):
+        ImageFiles([faces / name for name in FACES], [1.0, 2.0])
+    with pytest.raises(ValueError, match="y must be finite, got nan at row 1"):
+        ImageFiles([faces / name for name in FACES[:2]], [1.0, np.nan])
+
+
+# --------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("make", [AgeDB, BreastPathQ])
+def test_a_missing_folder_says_how_to_obtain_the_data(tmp_path, make):
+    with pytest.raises(
+        FileNotFoundError, match=f"(?s){make.__name__}.*got nothing there.*redistributed.*layout.*<root>"
+    ):
+        make(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(("make", "lacks"), [(AgeDB, "no .jpg file"), (BreastPathQ, "slide, rid, y, got none")])
+def test_an_empty_folder_says_what_it_lacks(tmp_path, make, lacks):
+    with pytest.raises(FileNotFoundError, match=f"(?s){lacks}.*redistributed"):
+        make(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "noise", "empty"])
+def test_damaged_pictures_are_named_or_skipped(faces, damage):
+    file = faces / FACES[3]
+    content = file.read_bytes()
+    file.write_bytes({"cut": content[: len(content) // 2], "noise": b"no picture at all", "empty": b""}[damage])
+    with pytest.raises(OSError, match=rf"1 picture in .* cannot be used: {FACES[3]} \(.+\); pass on_error"):
+        AgeDB(faces, size=16)
+    data = AgeDB(faces, size=16, on_error="skip")
+    assert [skipped.file for skipped in data.skipped] == [FACES[3]]
+    assert data.skipped[0].reason
+    assert FACES[3] not in data.files
+    kept = {name: age for name, age in AGES.items() if name != FACES[3]}
+    assert dict(zip(data.files, data.y, strict=True)) == kept
+    for index, name in enumerate(data.files):  # no row has slipped
+        np.testing.assert_allclose(shown(data[index][0]), colour(FACES.index(name)), atol=2)
+
+
+def test_a_missing_patch_is_named_or_skipped(tissue):
+    (tissue / "train" / "99788_2.tif").unlink()
+    with pytest.raises(OSError, match=r"train/99788_2\.tif \(no such file\)"):
+        BreastPathQ(tissue, size=16)
+    data = BreastPathQ(tissue, size=16, on_error="skip")
+    assert [tuple(skipped) for skipped in data.skipped] == [("train/99788_2.tif", "no such file")]
+    assert len(data) == 5
+
+
+def test_many_bad_pictures_are_counted(tissue):
+    for file in (tissue / "train").iterdir():
+        file.write_bytes(b"")
+    for file in (tissue / "validation").iterdir():
+        file.unlink()
+    with pytest.raises(OSError, match=r"6 pictures in .* and 1 more"):
+        BreastPathQ(tissue, size=16)
+    with pytest.raises(OSError, match="none of the 6 pictures"):
+        BreastPathQ(tissue, size=16, on_error="skip")
+
+
+@pytest.mark.parametrize("name", ["face.jpg", "1_A_old_f.jpg", "1_A_102_f.jpg", "1_A_-3_f.jpg"])
+def test_a_face_with_another_name_is_named_or_skipped(faces, name):
+    shutil.copy(faces / FACES[0], faces / name)
+    with pytest.raises(ValueError, match=f"<id>_<Name>_<age>_<gender>.jpg with an age of 0 to 101, got '{name}'"):
+        AgeDB(faces, size=16)
+    data = AgeDB(faces, size=16, on_error="skip")
+    assert [skipped.file for skipped in data.skipped] == [name]
+    assert len(data) == len(FACES)
+
+
+@pytest.mark.parametrize("label", ["1.2", "-0.1", "nan", "", "high"])
+def test_a_label_outside_the_unit_interval_is_named(tissue, label):
+    with (tissue / "val_labels.csv").open("a", encoding="utf-8") as stream:
+        stream.write(f"104246,8,{label}\n")
+    with pytest.raises(
+        ValueError, match=rf"y must be a number in \[0, 1\], got '{label}' in line 4 of .*val_labels.csv"
+    ):
+        BreastPathQ(tissue, size=16, on_error="skip")
+
+
+def test_a_patch_labelled_twice_is_named(tissue):
+    with (tissue / "train_labels.csv").open("a", encoding="utf-8") as stream:
+        stream.write("99788,2,0.5\n")
+    with pytest.raises(ValueError, match=r"labelled once, got 99788_2 again in line 6 of .*train_labels.csv"):
+        BreastPathQ(tissue, size=16)
+
+
+def test_named_labels_without_the_columns(tissue):
+    (tissue / "own.csv").write_text("slide,rid\n1,2\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="must have the columns slide, rid, y, got slide, rid"):
+        BreastPathQ(tissue, labels=[tissue / "own.csv"])
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [({"size": 0}, "size must be"), ({"n_jobs": 0}, "n_jobs must be"), ({"on_error": "ignore"}, "on_error must be")],
+)
+def test_bad_options(faces, option, message):
+    with pytest.raises(ValueError, match=message):
+        AgeDB(faces, **option)
+
+
+# ---------------------------------------------------------------------------------------------------- cache
+
+
+def test_a_second_start_reads_no_picture(faces, monkeypatch):
+    first = AgeDB(faces, size=16, cache=faces.parent / "cache")
+    assert not (faces / ".recuse_cache").exists()
+    monkeypatch.setattr(image_cache, "read_image", None)
+    second = AgeDB(faces, size=16, cache=faces.parent / "cache")
+    for one, other in zip(first, second, strict=True):
+        assert torch.equal(one[0], other[0])
+        assert torch.equal(one[1], other[1])
+
+
+def test_the_cache_moves_with_the_folder(faces, monkeypatch):
+    AgeDB(faces, size=16)
+    moved = faces.rename(faces.with_name("moved"))
+    monkeypatch.setattr(image_cache, "read_image", None)
+    assert len(AgeDB(moved, size=16)) == len(FACES)
+
+
+def test_a_changed_picture_is_read_again(faces):
+    before = AgeDB(faces, size=16)[0][0]
+    file = faces / AgeDB(faces, size=16).files[0]
+    Image.fromarray(255 - plain(0)).save(file, quality=95)
+    os.utime(file, ns=(1, 1))
+    assert not torch.equal(AgeDB(faces, size=16)[0][0], before)
+
+
+def test_other_sizes_and_files_have_caches_of_their_own(faces):
+    assert AgeDB(faces, size=16)[0][0].shape == (3, 16, 16)
+    assert AgeDB(faces, size=24)[0][0].shape == (3, 24, 24)
+    (faces / FACES[0]).unlink()
+    assert len(AgeDB(faces, size=16)) == len(FACES) - 1
+
+
+def test_an_interrupted_build_leaves_nothing_behind(faces, monkeypatch):
+    def interrupt(file, size):
+        if file.name == FACES[4]:
+            raise KeyboardInterrupt
+        return read_image(file, size)
+
+    monkeypatch.setattr(image_cache, "read_image", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        AgeDB(faces, size=16, n_jobs=1)
+    assert list((faces / ".recuse_cache").iterdir()) == []
+
+
+def test_the_cache_is_one_array_that_numpy_reads(faces):
+    data = AgeDB(faces, size=16, n_jobs=2)
+    (file,) = (faces / ".recuse_cache").glob("*.npy")
+    pixels = np.load(file, mmap_mode="r")
+    assert pixels.shape == (len(FACES), 3, 16, 16)
+    assert pixels.dtype == np.uint8
+    assert not list((faces / ".recuse_cache").glob("*.partial"))
+    assert len(pickle.dumps(data)) < 4000  # another process gets the path and not the pixels
+    assert torch.equal(pickle.loads(pickle.dumps(data))[1][0], data[1][0])
+
+
+def test_a_cut_cache_is_built_again(faces):
+    whole = AgeDB(faces, size=16)[5][0]
+    (file,) = (faces / ".recuse_cache").glob("*.npy")
+    file.write_bytes(file.read_bytes()[:-100])
+    assert torch.equal(AgeDB(faces, size=16)[5][0], whole)
+
+
+def test_the_number_of_threads_does_not_matter(faces):
+    one, four = (AgeDB(faces, size=16, n_jobs=n, cache=faces.parent / str(n)) for n in (1, 4))
+    assert all(torch.equal(a, b) for (a, _), (b, _) in zip(one, four, strict=True))
+
+
+# --------------------------------------------------------------------------------------------------- splits
+
+
+def numbered(n_rows):
+    """Pictures of which number i is of the grey i."""
+    images = np.broadcast_to(np.arange(n_rows, dtype=np.uint8)[:, None, None, None], (n_rows, 3, 12, 12))
+    return ImageArrays(images, np.arange(n_rows))
+
+
+def test_a_split_takes_the_rows_that_a_table_of_this_length_would_give(faces):
+    from types import SimpleNamespace
+
+    data = numbered(40)
+    table = datasets.split(SimpleNamespace(X=np.arange(40), y=np.arange(40)), 2)
+    for part, (_, rows) in zip(data.split(2), table, strict=True):
+        np.testing.assert_array_equal(part.y, rows)
+        np.testing.assert_array_equal([target.item() for _, target in part], rows)
+        np.testing.assert_array_equal([round((image[0, 0, 0].item() + 1) * 127.5) for image, _ in part], rows)
+    train, _, _ = AgeDB(faces, size=16).split(0)
+    assert [AGES[file] for file in train.files] == train.y.tolist()
+
+
+def test_a_split_file_says_which_pictures_go_where(tissue):
+    data = BreastPathQ(tissue, size=16)
+    file = tissue / "split.csv"
+    rows = ["file,part", "train/99788_1.tif,train", "99788_2.tif,train", "102174_1.tif,test", "104246_7.tif,validation"]
+    file.write_text("\n".join(rows), encoding="utf-8")
+    train, validation, test = data.split_by(file)
+    assert train.y.tolist() == [0.0, 0.35]
+    assert validation.y.tolist() == [0.6]
+    assert test.files == ("train/102174_1.tif",)
+    assert len(BreastPathQ(tissue, size=16)) == 6  # the file of the split is no table of labels
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["104246_1.tif,train"], "every part a picture, got none for validation"),
+        (["104246_1.tif,training"], "part must be one of train, validation, test, got 'training' in line 2"),
+        (["x.tif,train"], "must name pictures of the data set, got 'x.tif'"),
+        (
+            ["99788_1.tif,train", "99788_2.tif,test", "104246_1.tif,validation", "99788_1.tif,test"],
+            "once, got .* 2 times",
+        ),
+    ],
+)
+def test_bad_split_files(tissue, rows, message):
+    file = tissue.parent / "split.csv"
+    file.write_text("\n".join(["file,part", *rows]), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        BreastPathQ(tissue, size=16).split_by(file)
+    file.write_text("name,part\na,train\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="must have the columns file and part, got name, part"):
+        BreastPathQ(tissue, size=16).split_by(file)
+
+
+def test_a_split_file_may_name_skipped_pictures(tissue):
+    (tissue / "train" / "99788_2.tif").unlink()
+    file = tissue / "split.csv"
+    names = {"99788_1": "train", "99788_2": "train", "102174_1": "test", "104246_7": "validation"}
+    file.write_text("\n".join(["file,part", *(f"{n}.tif,{part}" for n, part in names.items())]), encoding="utf-8")
+    train, _, _ = BreastPathQ(tissue, size=16, on_error="skip").split_by(file)
+    assert len(train) == 1
+
+
+@pytest.mark.parametrize(
+    "images", [np.zeros((2, 3, 4, 4)), np.zeros((2, 4, 4, 3), np.uint8), np.zeros((3, 4, 4), np.uint8)]
+)
+def test_arrays_must_be_bytes_with_channels_first(images):
+    with pytest.raises(ValueError, match=r"images must be uint8 of shape \(n, 3, height, width\), got"):
+        ImageArrays(images, np.zeros(len(images)))
+
+
+def test_arrays_and_targets_must_have_equal_length():
+    with pytest.raises(ValueError, match="every picture must have one target, got 2 pictures and 3 targets"):
+        ImageArrays(np.zeros((2, 3, 4, 4), np.uint8), np.zeros(3))
+
+
+# --------------------------------------------------------------------------------------------- augmentation
+
+
+@pytest.fixture(scope="module")
+def patches():
+    images, y, _, _ = datasets.make_cellularity(12, random_state=0, size=32)
+    return ImageArrays(images, y)
+
+
+def stack(dataset):
+    return torch.stack([image for image, _ in (dataset[index] for index in range(len(dataset)))])
+
+
+def test_augmentation_is_a_function_of_seed_epoch_and_index(patches):
+    def pictures(seed, epoch):
+        augmented = Augmented(patches, seed=seed, padding=4)
+        augmented.set_epoch(epoch)
+        return stack(augmented)
+
+    same, again, other_epoch, other_seed = pictures(1, 5), pictures(1, 5), pictures(1, 6), pictures(2, 5)
+    assert torch.equal(same, again)
+    assert not torch.equal(same, other_epoch)
+    assert not torch.equal(same, other_seed)
+    alone = Augmented(patches, seed=1, padding=4)
+    alone.set_epoch(5)
+    assert torch.equal(alone[-1][0], same[-1])  # alone, from behind, or in order
+    assert torch.equal(alone[3][0], same[3])
+
+
+def test_crops_and_flips_are_those_of_the_padded_picture():
+    image = torch.arange(3.0 * 6 * 6).reshape(3, 6, 6)
+    padded = torch.full((3, 10, 10), -1.0)
+    padded[:, 2:8, 2:8] = image
+    crops = {(top, left): padded[:, top : top + 6, left : left + 6] for top in range(5) for left in range(5)}
+    seen = set()
+    for seed in range(600):
+        got = crop_and_flip(image, np.random.default_rng(seed), padding=2)
+        seen |= {
+            (place, flip)
+            for place, crop in crops.items()
+            for flip in (0, 1)
+            if torch.equal(got, crop.flip(2) if flip else crop)
+        }
+    assert len(seen) == 50  # all places, both ways, and nothing else happened 600 times
+
+
+def test_flips_are_even(patches):
+    augmented = Augmented(patches, padding=0)
+    flips = 0
+    for epoch in range(100):
+        augmented.set_epoch(epoch)
+        flips += torch.equal(augmented[0][0], patches[0][0].flip(2))
+    assert 30 < flips < 70
+
+
+def test_targets_stay_and_lengths_too(patches):
+    train, _, _ = patches.split(0)
+    augmented = Augmented(train)
+    assert len(augmented) == len(train)
+    np.testing.assert_array_equal(augmented.y, train.y)
+    assert augmented[2][1] == train[2][1]
+    with pytest.raises(IndexError):
+        augmented[len(train)]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("persistent", [False, True])
+def test_loaders_with_workers_see_every_epochs_pictures(patches, persistent):
+    augmented = Augmented(patches, seed=3, padding=4)
+    loader = DataLoader(augmented, batch_size=5, num_workers=2, persistent_workers=persistent)
+    for epoch in range(2):
+        augmented.set_epoch(epoch)
+        loaded = torch.cat([images for images, _ in loader])
+        assert torch.equal(loaded, stack(augmented))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_loaders_share_the_cache(faces):
+    data = AgeDB(faces, size=16)
+    images, ages = next(iter(DataLoader(data, batch_size=6, num_workers=2)))
+    assert images.shape == (6, 3, 16, 16)
+    np.testing.assert_array_equal(ages, data.y)
+
+
+@pytest.mark.parametrize("option", [{"seed": -1}, {"padding": 1.5}])
+def test_bad_augmentation(patches, option):
+    with pytest.raises(ValueError, match="must be an integer >= 0"):
+        Augmented(patches, **option)

@@ -1,0 +1,107 @@
+"""Trials: what does not fit into the time is fitted to fewer rows or left out, and says so."""
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
+
+from recuse.estimators.auto.candidates import LEARNERS, Learner, chosen
+from recuse.estimators.auto.crossfit import Setting, run_trials
+from recuse.estimators.auto.time_budget import Clock, affordable_rows
+from recuse.losses import SQUARED, Pinball
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(3000, 2))
+SAMPLE = X, X[:, 0] + RANDOM.normal(size=3000), np.ones(3000)
+
+
+class Slow(RegressorMixin, BaseEstimator):
+    """Takes a fixed time and so much for each row."""
+
+    def __init__(self, fixed=0.0, per_row=0.0):
+        self.fixed = fixed
+        self.per_row = per_row
+
+    def fit(self, X, y):
+        time.sleep(self.fixed + self.per_row * len(X))
+        self.mean_ = y.mean()
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+def setting(limit=None, folds=3):
+    fold = np.arange(3000) % folds
+    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
+    return Setting(splits, SQUARED, np.random.RandomState(0), Clock(limit), None, lambda: None)
+
+
+def learner(part, **more):
+    return Learner(lambda n_rows, loss: part, **more)
+
+
+def test_a_model_is_asked_only_about_rows_it_has_not_seen():
+    (trial,) = run_trials({"nearest": learner(KNeighborsRegressor(1))}, SAMPLE, setting(), until=1.0)
+    assert np.mean((trial.said - SAMPLE[1]) ** 2) > 1.5  # 0 if it had seen them, 2 for two draws of the noise
+    assert len(trial.models) == 3
+
+
+def test_without_a_limit_all_rows_are_fitted_to():
+    trials = run_trials({"a": learner(Ridge()), "b": learner(Slow(per_row=1e-6))}, SAMPLE, setting(), until=1.0)
+    assert [trial.rows for trial in trials] == [2000, 2000]
+    assert [trial.note for trial in trials] == ["", ""]
+
+
+def test_what_would_take_too_long_is_fitted_to_fewer_rows():
+    (trial,) = run_trials({"slow": learner(Slow(per_row=1e-3))}, SAMPLE, setting(limit=2.5), until=1.0)
+    assert 200 <= trial.rows < 1000  # all rows would take 6 s
+    assert trial.note == f"fitted to {trial.rows} of 2000 rows, for lack of time"
+
+
+def test_what_has_no_chance_is_left_out():
+    trials = run_trials(
+        {"slow": learner(Slow(fixed=0.5)), "ridge": learner(Ridge())}, SAMPLE, setting(limit=2.5), until=1.0
+    )
+    slow, ridge = trials
+    assert not slow.tried
+    assert slow.note == "left out: no time"
+    assert ridge.tried
+
+
+def test_something_is_fitted_however_short_the_time():
+    trials = run_trials(
+        {"slow": learner(Slow(fixed=0.05)), "other": learner(Ridge())}, SAMPLE, setting(limit=1e-3), until=1.0
+    )
+    assert any(trial.tried for trial in trials)
+
+
+def test_a_learner_for_other_tables_is_left_out():
+    trials = run_trials(
+        {"small": learner(Ridge(), most_rows=100), "ridge": learner(Ridge())}, SAMPLE, setting(), until=1.0
+    )
+    assert {trial.name: trial.tried for trial in trials} == {"small": False, "ridge": True}
+    assert not LEARNERS["extra_trees"].suits(100, Pinball(0.9))
+    assert LEARNERS["networks"].suits(10**6, Pinball(0.9))
+
+
+def test_the_time_of_a_fit_is_foretold():
+    rows = affordable_rows(Slow(per_row=1e-4), 1.0, SAMPLE, rounds=2, rows=3000, seconds=0.3)
+    assert 500 < rows < 1600  # 0.7 of the time that is left, for two fits
+    assert affordable_rows(Ridge(), 1.0, SAMPLE, rounds=2, rows=3000, seconds=10) == 3000
+
+
+@pytest.mark.parametrize("given", ["boosting", [], 3, {}])
+def test_learners_of_the_wrong_form_are_named(given):
+    with pytest.raises(ValueError, match="learners must be None, a mapping of names to regressors, or a list of names"):
+        chosen(given, LEARNERS, "learners")
+
+
+def test_unknown_learners_are_named():
+    with pytest.raises(ValueError, match=r"learners\['magic'\] must be an estimator or one of \['boosting'"):
+        chosen(["magic"], LEARNERS, "learners")
+    with pytest.raises(ValueError, match=r"learners\['mine'\] must be an estimator with fit, predict and get_params"):
+        chosen({"mine": 3}, LEARNERS, "learners")

@@ -1,0 +1,363 @@
+"""RcRImageRegressor: images in any form, one result, whatever interrupts it."""
+
+import pickle
+import signal
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from torch import nn
+from torch.utils.data import Dataset, TensorDataset
+
+pytest.importorskip("lightning")
+
+import recuse.deep
+from recuse.deep.backbones import small_cnn
+from recuse.estimators.images.regressor import RcRImageRegressor
+
+
+def noisy_images(n_rows, seed=0):
+    """The target is the brightness of the first channel, and known badly where the second channel is bright."""
+    random = np.random.default_rng(seed)
+    level, doubt = random.uniform(size=(2, n_rows))
+    noise = random.normal(scale=8, size=(n_rows, 2, 8, 8))
+    images = (40 + 175 * np.stack([level, doubt], axis=1)[:, :, None, None] + noise).clip(0, 255).astype(np.uint8)
+    return images, 10 * level + np.where(doubt > 0.5, 3.0, 0.1) * random.normal(size=n_rows)
+
+
+IMAGES, Y = noisy_images(60)
+NEW, NEW_Y = noisy_images(40, seed=1)
+COST = np.random.default_rng(2).uniform(0.2, 5, size=len(Y))
+
+
+def tiny(channels):
+    return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, 16), nn.ReLU()), 16
+
+
+def make(**parameters):
+    quick = {"backbone": tiny, "epochs": 4, "slow_start": 1, "batch_size": 16, "learning_rate": 1e-2}
+    return RcRImageRegressor(**{"accelerator": "cpu", "random_state": 0, **quick, **parameters})
+
+
+def same(one, other):
+    np.testing.assert_allclose(one.predict(NEW), other.predict(NEW), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(one.decision_function(NEW), other.decision_function(NEW), rtol=1e-4, atol=1e-5)
+
+
+class Rows(Dataset):
+    """A Dataset without any of the extras: only rows."""
+
+    def __init__(self, *columns):
+        self.columns = columns
+
+    def __len__(self):
+        return len(self.columns[0])
+
+    def __getitem__(self, row):
+        return tuple(column[row] for column in self.columns)
+
+
+class TestLearning:
+    def test_it_rejects_where_the_target_is_known_badly(self):
+        images, y = noisy_images(400, seed=3)
+        model = make(cost=1.0, epochs=30, slow_start=10, batch_size=32).fit(images, y)
+        measures = model.evaluate(NEW, NEW_Y)
+        assert measures["rcr_loss"] < 0.8 * min(measures["always_accept"], measures["always_reject"])
+        doubtful = NEW[:, 1].mean(axis=(1, 2)) > 40 + 175 / 2
+        assert np.mean(model.decide(NEW).accepted == ~doubtful) > 0.85
+
+    def test_the_built_in_backbone_learns(self):
+        model = make(backbone=None, epochs=6).fit(IMAGES, Y)
+        history = model.history_["val/always_accept"]
+        assert history.iloc[-1] < history.iloc[0]
+
+    def test_validation_chooses_the_epoch(self):
+        model = make(cost=1.0, epochs=8, slow_start=3).fit((IMAGES, Y), validation=(NEW, NEW_Y))
+        losses = model.history_["val/rcr_loss"]
+        assert np.isinf(losses[:3]).all()
+        assert model.best_epoch_ == losses.argmin()
+        assert model.evaluate((NEW, NEW_Y))["rcr_loss"] == pytest.approx(model.validation_loss_, rel=1e-4)
+        assert model.validation_loss_ == losses.min()
+
+    def test_units_of_the_target_do_not_matter(self):
+        one, other = make(cost=1.0).fit(IMAGES, Y), make(cost=100.0).fit(IMAGES, 10 * Y + 7)
+        np.testing.assert_allclose(other.predict(NEW), 10 * one.predict(NEW) + 7, rtol=1e-3, atol=0.05)
+        assert other.validation_loss_ == pytest.approx(100 * one.validation_loss_, rel=1e-2)
+
+    def test_slow_start_takes_at_most_half_of_the_epochs(self):
+        assert np.isinf(make(epochs=4, slow_start=40).fit(IMAGES, Y).history_["val/rcr_loss"]).sum() == 2
+
+
+class TestForms:
+    def test_all_forms_of_the_same_rows_give_the_same_model(self):
+        model = make().fit(IMAGES, Y)
+        floats = IMAGES.astype(np.float32) / 127.5 - 1
+        for data in ((IMAGES, Y), (torch.from_numpy(floats), torch.from_numpy(Y)), Rows(IMAGES, Y)):
+            same(make().fit(data), model)
+        same(make(num_workers=1).fit(IMAGES, Y[:, None]), model)
+
+    def test_new_rows_may_come_from_a_dataset_too(self):
+        model = make().fit(IMAGES, Y)
+        np.testing.assert_array_equal(model.predict(Rows(NEW, NEW_Y)), model.predict(NEW))
+        assert model.evaluate(Rows(NEW, NEW_Y)) == pytest.approx(model.evaluate(NEW, NEW_Y), nan_ok=True)
+
+    def test_a_dataset_that_tells_its_targets_is_not_read_for_them(self):
+        class Told(Rows):
+            def __init__(self, *columns):
+                super().__init__(*columns)
+                self.y, self.reads = columns[1], 0
+
+            def __getitem__(self, row):
+                self.reads += 1
+                return super().__getitem__(row)
+
+        rows, held_out = Told(IMAGES, Y), Told(NEW, NEW_Y)
+        make(epochs=2).fit(rows, validation=held_out)
+        assert rows.reads <= 2 * len(rows) + 2
+
+    def test_a_decision_agrees_with_its_parts(self):
+        model = make(cost=2.0).fit(IMAGES, Y)
+        decision = model.decide(NEW)
+        np.testing.assert_array_equal(decision.prediction, model.predict(NEW))
+        np.testing.assert_array_equal(decision.score, model.decision_function(NEW))
+        np.testing.assert_array_equal(decision.accepted, decision.score > 0)
+        assert (decision.cost == 2).all()
+        assert decision.evaluate(NEW_Y) == pytest.approx(model.evaluate(NEW, NEW_Y), nan_ok=True)
+
+    def test_backbones_come_in_several_forms(self):
+        for backbone in (partial(small_cnn, norm="group"), lambda channels: tiny(channels)):
+            assert make(backbone=backbone, epochs=2).fit(IMAGES, Y).predict(NEW).shape == (40,)
+
+    def test_a_rejector_may_have_its_own_backbone(self):
+        model = make(shared=False).fit(IMAGES, Y)
+        assert model.network_.rejector_backbone is not None
+
+
+class TestCosts:
+    def test_costs_of_the_rows_are_seen_by_the_rejector(self):
+        model = make(epochs=20, slow_start=5).fit(IMAGES, Y, cost=COST, validation=(NEW, NEW_Y, np.full(40, 1.0)))
+        cheap, dear = model.decide(NEW, cost=0.2), model.decide(NEW, cost=5.0)
+        assert cheap.rejection_rate > dear.rejection_rate
+        np.testing.assert_array_equal(cheap.prediction, dear.prediction)
+        assert model.serves_any_cost
+        with pytest.raises(ValueError, match=r"new rows need theirs: pass cost="):
+            model.decide(NEW)
+
+    def test_costs_may_come_with_the_rows(self):
+        model = make().fit(IMAGES, Y, cost=COST)
+        for data in ((IMAGES, Y, COST), Rows(IMAGES, Y, COST)):
+            other = make().fit(data)
+            np.testing.assert_allclose(other.decide(NEW, 1.0).score, model.decide(NEW, 1.0).score, rtol=1e-4)
+            assert other.serves_any_cost
+
+    def test_a_callable_gets_the_images(self):
+        model = make(cost=lambda images: np.asarray(images)[:, 0].mean(axis=(1, 2)) / 100).fit(IMAGES, Y)
+        np.testing.assert_allclose(model.decide(NEW).cost, NEW[:, 0].mean(axis=(1, 2)) / 100)
+
+    def test_a_constant_cost_serves_no_other(self):
+        with pytest.raises(ValueError, match=r"was fitted for cost 1\.0 and cannot decide at cost 2\.0"):
+            make().fit(IMAGES, Y).decide(NEW, cost=2.0)
+
+    def test_costs_of_training_rows_are_none_of_validation_rows(self):
+        with pytest.raises(ValueError, match=r"^in validation: cost is missing"):
+            make().fit(IMAGES, Y, cost=COST, validation=(NEW, NEW_Y))
+
+
+class TestRestarts:
+    def test_the_same_random_state_gives_the_same_model_and_another_another(self):
+        same(make().fit(IMAGES, Y), make().fit(IMAGES, Y))
+        assert not np.allclose(make().fit(IMAGES, Y).predict(NEW), make(random_state=1).fit(IMAGES, Y).predict(NEW))
+
+    @pytest.mark.parametrize("schedule", ["constant", "cosine"])
+    def test_a_fit_that_was_interrupted_goes_on(self, schedule, tmp_path):
+        class Tired(Exception):
+            pass
+
+        def stop_at(limit):
+            seen = []
+
+            def flip(image, random):
+                seen.append(1)
+                if len(seen) > limit:
+                    raise Tired
+                return image.flip(-1) if random.random() < 0.5 else image
+
+            return flip
+
+        whole = make(augment=stop_at(10**6), schedule=schedule).fit(IMAGES, Y)
+        model = make(augment=stop_at(48 * 2 + 20), schedule=schedule, checkpoint_dir=tmp_path)
+        with pytest.raises(Tired):
+            model.fit(IMAGES, Y)
+        with pytest.raises(NotFittedError):
+            model.predict(NEW)
+        rest = stop_at(48 * 2)  # no epoch twice
+        again = make(augment=rest, schedule=schedule, checkpoint_dir=tmp_path).fit(IMAGES, Y)
+        np.testing.assert_array_equal(again.predict(NEW), whole.predict(NEW))
+        np.testing.assert_array_equal(again.decision_function(NEW), whole.decision_function(NEW))
+        assert again.history_.equals(whole.history_)
+
+    def test_a_finished_run_is_not_repeated(self, tmp_path):
+        def untouched(image, random):
+            raise AssertionError("an image was read again")
+
+        model = make(checkpoint_dir=tmp_path).fit(IMAGES, Y)
+        same(make(checkpoint_dir=tmp_path, augment=untouched).fit(IMAGES, Y), model)
+
+    def test_a_folder_belongs_to_its_settings(self, tmp_path):
+        make(checkpoint_dir=tmp_path).fit(IMAGES, Y)
+        for parameters, name in (({"learning_rate": 0.1}, "learning_rate 0.01"), ({"random_state": 1}, "seed")):
+            with pytest.raises(ValueError, match=rf"^checkpoint_dir must hold a run of the same settings, got {name}"):
+                make(checkpoint_dir=tmp_path, **parameters).fit(IMAGES, Y)
+        with pytest.raises(ValueError, match=r"got targets \d+ in .* choose another folder, or resume=False"):
+            make(checkpoint_dir=tmp_path).fit(IMAGES, Y + 1)
+        fresh = make(checkpoint_dir=tmp_path, resume=False, learning_rate=0.1).fit(IMAGES, Y)
+        same(fresh, make(learning_rate=0.1).fit(IMAGES, Y))
+
+    def test_a_run_without_a_random_state_keeps_the_one_it_drew(self, tmp_path):
+        held_out = {"validation": (NEW, NEW_Y)}
+        one = make(random_state=None, checkpoint_dir=tmp_path, epochs=4, slow_start=1).fit(IMAGES, Y, **held_out)
+        other = make(random_state=None, checkpoint_dir=tmp_path, epochs=6, slow_start=1).fit(IMAGES, Y, **held_out)
+        assert other.history_.head(4).equals(one.history_)
+        assert len(other.history_) == 6
+
+    def test_the_keyboard_still_interrupts(self):
+        def interrupt(image, random):
+            raise KeyboardInterrupt
+
+        before = signal.getsignal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            make(augment=interrupt).fit(IMAGES, Y)
+        assert signal.getsignal(signal.SIGINT) is before
+
+
+class TestAugmentation:
+    def test_it_depends_on_seed_epoch_and_row_alone_and_spares_validation(self):
+        drawn = {}
+
+        def note(image, random):
+            drawn.setdefault(image.numpy().tobytes(), []).append(random.random())
+            return image
+
+        make(augment=note, epochs=3).fit(IMAGES, Y, validation=(NEW, NEW_Y))
+        first, drawn = drawn, {}
+        make(augment=note, epochs=3, batch_size=7).fit(IMAGES, Y, validation=(NEW, NEW_Y))
+        assert first == drawn
+        assert len(first) == len(Y)
+        assert all(len(set(draws)) == 3 for draws in first.values())
+
+    def test_a_dataset_is_told_the_epoch(self):
+        told = []
+
+        class Told(Rows):
+            def set_epoch(self, epoch):
+                told.append(epoch)
+
+        make(epochs=3).fit(Told(IMAGES, Y), validation=TensorDataset(torch.from_numpy(NEW), torch.from_numpy(NEW_Y)))
+        assert sorted(set(told)) == [0, 1, 2]
+
+
+class TestObject:
+    def test_it_pickles_and_clones(self):
+        model = make().fit(IMAGES, Y)
+        same(pickle.loads(pickle.dumps(model)), model)
+        assert clone(model).get_params() == model.get_params()
+
+    def test_half_precision_and_accumulation_train(self):
+        model = make(precision="bf16-mixed", accumulate=2, early_stopping=1).fit(IMAGES, Y)
+        assert np.isfinite(model.predict(NEW)).all()
+
+    def test_nothing_is_said_unless_wanted(self, capfd):
+        make().fit(IMAGES, Y)
+        assert capfd.readouterr() == ("", "")
+
+    def test_progress_is_shown_when_wanted(self, capfd):
+        make(verbose=True, epochs=2).fit(IMAGES, Y)
+        assert "Epoch 1" in capfd.readouterr().out
+
+    def test_a_missing_extra_names_the_pip_command(self, monkeypatch):
+        for name in [name for name in sys.modules if name.startswith("recuse.deep.lightning")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.delattr(recuse.deep, "lightning")
+        monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
+        with pytest.raises(ImportError, match=r"^lightning is not installed; get it with: pip install 'recuse"):
+            make().fit(IMAGES, Y)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"epochs": 0}, r"^epochs must be an int >= 1, got 0$"),
+            ({"slow_start": -1}, r"^slow_start must be an int >= 0, got -1$"),
+            ({"learning_rate": 0.0}, r"^learning_rate must be > 0 and finite, got 0\.0$"),
+            ({"validation_fraction": 1.0}, r"^validation_fraction must be between 0 and 1, got 1\.0$"),
+            ({"backbone": "vgg"}, r"^backbone must be None, 'resnet50' or a callable .*, got 'vgg'$"),
+            ({"early_stopping": 0}, r"^early_stopping must be an int >= 1 or None, got 0$"),
+            ({"cost": -1.0}, r"^cost must be >= 0, got -1\.0 at row 0$"),
+            ({"cost": "price"}, r"names a column, so X must be a DataFrame"),
+            ({"devices": 2, "random_state": None}, r"^random_state must be an int where several processes"),
+            ({"devices": 2}, r"^checkpoint_dir must be a folder that all processes share, got None$"),
+        ],
+    )
+    def test_a_parameter_out_of_range_is_refused_by_fit(self, parameters, message):
+        model = make(**parameters)
+        with pytest.raises(ValueError, match=message):
+            model.fit(IMAGES, Y)
+        with pytest.raises(NotFittedError):
+            model.predict(IMAGES)
+
+    @pytest.mark.parametrize(
+        ("data", "message"),
+        [
+            ((IMAGES[:, 0], Y), r"^images must have shape \(n, channel, height, width\), got \(60, 8, 8\)$"),
+            ((IMAGES.astype(int), Y), r"^images must be uint8 \(0 to 255\) or floats, got torch\.int64$"),
+            (
+                (np.where(np.arange(60)[:, None, None, None] == 7, np.nan, IMAGES), Y),
+                r"^images must be finite, .* in row 7$",
+            ),
+            ((IMAGES, Y[:3]), r"^y must have one value for each of 60 images, got shape \(3,\)$"),
+            ((IMAGES, np.append(Y[1:], np.nan)), r"^y must be finite, got nan at row 59$"),
+            ((IMAGES, np.ones(60)), r"^y must not be constant, got 1\.0 in all 48 rows$"),
+            ((IMAGES,), r"^data must be \(images, y\) or \(images, y, cost\), got a tuple of 1$"),
+            (IMAGES, r"^images need their targets: pass \(images, y\), got y=None$"),
+            ((IMAGES[:1], Y[:1]), r"^training needs rows to train on and rows to choose by, got 1 in all$"),
+            (Rows(IMAGES), r"^a Dataset must give \(image, target\) or \(image, target, cost\), got a tuple of 1$"),
+            (Rows([], []), r"^a Dataset of images must have at least one row, got Rows$"),
+        ],
+    )
+    def test_bad_rows_are_refused(self, data, message):
+        with pytest.raises(ValueError, match=message):
+            make().fit(data)
+
+    def test_bad_validation_rows_are_refused_and_nothing_is_lost(self):
+        model = make().fit(IMAGES, Y)
+        before = model.predict(NEW)
+        with pytest.raises(ValueError, match=r"^in validation: y must have one value for each of 40 images"):
+            model.fit(IMAGES, Y, validation=(NEW, Y))
+        np.testing.assert_array_equal(model.predict(NEW), before)
+
+    def test_other_channels_than_in_fit_are_refused(self):
+        with pytest.raises(ValueError, match=r"^images must have 2 channels, as in fit, got 1$"):
+            make().fit(IMAGES, Y).predict(NEW[:, :1])
+
+    def test_a_backbone_of_unknown_size_is_refused(self):
+        with pytest.raises(TypeError, match=r"^backbone must return \(module, number of features\), .* got Flatten$"):
+            make(backbone=lambda _: nn.Flatten()).fit(IMAGES, Y)
+
+
+@pytest.mark.slow
+def test_resnet50_takes_steps_at_224_and_goes_on_from_its_checkpoint(tmp_path):
+    pytest.importorskip("monai")
+    images = np.random.default_rng(0).integers(0, 256, size=(3, 3, 224, 224), dtype=np.uint8)
+    rows = {"validation": (images[2:], np.array([2.0]))}
+    settings = {"backbone": "resnet50", "slow_start": 0, "batch_size": 2, "checkpoint_dir": tmp_path}
+    one = make(epochs=1, **settings).fit(images[:2], np.array([1.0, 3.0]), **rows)
+    two = make(epochs=2, **settings).fit(images[:2], np.array([1.0, 3.0]), **rows)
+    assert two.history_.head(1).equals(one.history_)
+    assert len(two.history_) == 2
+    assert two.network_.features == 2048
+    assert np.isfinite(two.predict(images[:1])).all()

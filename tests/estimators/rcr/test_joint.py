@@ -1,0 +1,636 @@
+"""RcRRegressor: what it learns depends on the rows, their weights, the costs and the seed, and on nothing else."""
+
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from torch import nn
+
+from recuse import RcRRegressor, surrogates
+from recuse.engine.stack import outputs
+from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, differ, mixed_frame, noisy_rows, same
+
+SMALL = {"epochs": 30, "slow_start": 10, "random_state": 0}
+
+
+def make(**parameters):
+    return RcRRegressor(**{**SMALL, **parameters})
+
+
+class TestNumbers:
+    def test_the_same_random_state_gives_the_same_numbers(self):
+        same(make().fit(X, Y), make().fit(X, Y), rtol=0)
+        same(make(batch_size=16).fit(X, Y), make(batch_size=16).fit(X, Y), rtol=0)
+        same(
+            make(random_state=np.random.RandomState(5)).fit(X, Y), make(random_state=np.random.RandomState(5)).fit(X, Y)
+        )
+
+    def test_another_random_state_gives_other_numbers(self):
+        assert differ(make().fit(X, Y), make(random_state=1).fit(X, Y))
+
+    def test_fitting_leaves_the_global_random_streams_alone(self):
+        torch.manual_seed(0)
+        before = torch.get_rng_state()
+        make(network=OwnNetwork, epochs=3, slow_start=1).fit(X, Y)
+        assert torch.equal(before, torch.get_rng_state())
+
+    def test_a_second_fit_starts_afresh(self):
+        same(make().fit(NEW, NEW_Y).fit(X, Y), make().fit(X, Y), rtol=0)
+
+    @settings(max_examples=5, deadline=None)
+    @given(st.permutations(range(len(X))))
+    def test_the_order_of_the_rows_does_not_matter(self, order):
+        model = make(epochs=10, slow_start=4, batch_size=16)
+        same(model.fit(X[order], Y[order]), make(epochs=10, slow_start=4, batch_size=16).fit(X, Y), rtol=0)
+
+    def test_the_order_of_the_rows_of_a_frame_does_not_matter(self):
+        frame, y = mixed_frame()
+        order = np.random.default_rng(3).permutation(len(y))
+        same(make().fit(frame.iloc[order], y[order]), make().fit(frame, y), rows=mixed_frame(20)[0], rtol=0)
+
+    @settings(max_examples=5, deadline=None)
+    @given(st.lists(st.integers(0, 3), min_size=len(X), max_size=len(X)).filter(lambda w: np.count_nonzero(w) > 10))
+    def test_a_whole_weight_equals_so_many_copies_and_zero_equals_none(self, weight):
+        weight = np.array(weight)
+        model = make(epochs=10, slow_start=4)
+        copied = make(epochs=10, slow_start=4).fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight))
+        same(model.fit(X, Y, sample_weight=weight), copied, rtol=0)
+
+    def test_copies_of_rows_in_a_frame_equal_weights(self):
+        frame, y = mixed_frame()
+        weight = (np.arange(len(y)) + 1) % 3
+        copied = make().fit(frame.loc[np.repeat(frame.index, weight)], np.repeat(y, weight))
+        same(make().fit(frame, y, sample_weight=weight), copied, rows=frame, rtol=0)
+
+    def test_the_scale_of_the_weights_does_not_matter(self):
+        weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
+        same(make().fit(X, Y, sample_weight=weight), make().fit(X, Y, sample_weight=4 * weight), rtol=0)
+        same(make().fit(X, Y, sample_weight=np.full(len(X), 7.0)), make().fit(X, Y))
+
+    def test_weights_make_a_difference(self):
+        assert differ(make().fit(X, Y, sample_weight=np.where(Y > 0, 1.0, 0.1)), make().fit(X, Y))
+
+    def test_the_units_of_the_target_do_not_matter(self):
+        one, other = make(cost=1.0).fit(X, Y), make(cost=16.0).fit(X, 4 * Y + 8)
+        np.testing.assert_allclose(other.predict(NEW), 4 * one.predict(NEW) + 8, rtol=1e-3, atol=1e-3)
+        np.testing.assert_array_equal(one.decide(NEW).accepted, other.decide(NEW).accepted)
+        assert other.validation_loss_ == pytest.approx(16 * one.validation_loss_, rel=1e-3)
+
+    @settings(max_examples=10, deadline=None)
+    @given(st.lists(st.integers(0, len(NEW) - 1), min_size=1))
+    def test_a_row_gets_the_same_answer_in_any_company(self, rows):
+        model = self.fitted()
+        np.testing.assert_allclose(model.predict(NEW[rows]), model.predict(NEW)[rows], rtol=1e-9)
+        part, whole = model.decide(NEW[rows]), model.decide(NEW)[rows]
+        np.testing.assert_allclose(part.score, whole.score, rtol=1e-9)
+        np.testing.assert_array_equal(part.accepted, whole.accepted)
+
+    _fitted = None
+
+    def fitted(self):
+        if TestNumbers._fitted is None:
+            TestNumbers._fitted = make(n_members=2).fit(X, Y)
+        return TestNumbers._fitted
+
+
+class TestLearning:
+    def test_it_beats_accepting_all_and_rejecting_all_where_the_noise_varies(self):
+        X, y = noisy_rows(400)
+        test, y_test = noisy_rows(400, seed=9)
+        measures = make(cost=2.0, epochs=150, slow_start=50).fit(X, y).decide(test).evaluate(y_test)
+        assert measures["rcr_loss"] < 0.9 * min(measures["always_accept"], measures["always_reject"])
+        assert measures["accepted_loss"] < measures["rejected_loss"]
+
+    def test_a_frame_with_categories_and_gaps_is_learned_and_decided_with_its_labels(self):
+        frame, y = mixed_frame()
+        frame.index = [f"car {i}" for i in range(len(frame))]
+        model = make(epochs=100).fit(frame, pd.Series(y, index=frame.index))
+        decision = model.decide(frame)
+        assert decision.to_frame().index.equals(frame.index)
+        assert np.isfinite(decision.prediction).all()
+        assert decision.evaluate(y)["always_accept"] < np.var(y)
+        assert list(model.feature_names_in_) == ["a", "b", "kind"]
+
+    def test_predict_and_decide_agree(self):
+        model = make().fit(X, Y)
+        decision = model.decide(NEW)
+        np.testing.assert_array_equal(decision.prediction, model.predict(NEW))
+        np.testing.assert_array_equal(decision.score, model.decision_function(NEW))
+        np.testing.assert_array_equal(decision.accepted, decision.score > 0)
+        np.testing.assert_array_equal(decision.cost, np.ones(len(NEW)))
+        assert 0 < decision.rejection_rate < 1
+
+    def test_a_free_rejection_rejects_and_a_dear_one_accepts_everything(self):
+        assert make(cost=0.0).fit(X, Y).decide(NEW).rejection_rate == 1.0
+        assert make(cost=1e6).fit(X, Y).decide(NEW).rejection_rate == 0.0
+
+    @pytest.mark.parametrize("surrogate", surrogates.names()[:5])
+    def test_every_surrogate_learns(self, surrogate):
+        X, y = noisy_rows(300)
+        measures = make(surrogate=surrogate, cost=2.0, epochs=150).fit(X, y).decide(X).evaluate(y)
+        assert measures["rcr_loss"] < 0.9 * min(measures["always_accept"], measures["always_reject"])
+
+    def test_arrays_and_frames_of_the_same_numbers_give_the_same_model(self):
+        frame = pd.DataFrame(X, columns=["a", "b"])
+        new = pd.DataFrame(NEW, columns=["a", "b"])
+        np.testing.assert_array_equal(make().fit(frame, Y).predict(new), make().fit(X, Y).predict(NEW))
+
+    def test_a_model_of_named_columns_answers_an_array_with_scikit_learns_warning(self):
+        model = make().fit(pd.DataFrame(X, columns=["a", "b"]), Y)
+        with pytest.warns(UserWarning, match="X does not have valid feature names"):
+            prediction = model.predict(NEW)
+        np.testing.assert_array_equal(prediction, model.predict(pd.DataFrame(NEW, columns=["a", "b"])))
+
+    def test_a_model_of_an_array_answers_named_columns_with_scikit_learns_warning(self):
+        model = make().fit(X, Y)
+        with pytest.warns(UserWarning, match="fitted without feature names"):
+            prediction = model.predict(pd.DataFrame(NEW, columns=["a", "b"]))
+        np.testing.assert_array_equal(prediction, model.predict(NEW))
+
+    def test_target_scaling_can_be_left_out(self):
+        plain = make(scale_target=False, epochs=60).fit(X, Y)
+        assert differ(plain, make(epochs=60).fit(X, Y))
+        assert plain.decide(X).evaluate(Y)["always_accept"] < np.var(Y)
+
+
+class TestCosts:
+    def test_a_model_of_one_cost_accepts_that_cost_and_refuses_another(self):
+        model = make(cost=2.0).fit(X, Y)
+        assert model.decide(NEW, cost=2.0) == model.decide(NEW)
+        assert model.decide(NEW, cost=np.full(len(NEW), 2.0)) == model.decide(NEW)
+        assert not model.serves_any_cost
+        with pytest.raises(
+            ValueError, match=r"^RcRRegressor was fitted for cost 2\.0 and cannot decide at cost 3\.0: fit"
+        ):
+            model.decide(NEW, cost=3.0)
+        with pytest.raises(ValueError, match=r"cannot decide at cost 5\.0"):
+            model.decision_function(NEW, cost=np.where(np.arange(len(NEW)) == 7, 5.0, 2.0))
+
+    def test_a_model_of_costs_per_row_needs_those_of_new_rows_and_serves_any(self):
+        model = make().fit(X, Y, cost=ROW_COST)
+        assert model.serves_any_cost
+        with pytest.raises(ValueError, match=r"fitted with one cost per row, so new rows need theirs: pass cost="):
+            model.decide(NEW)
+        costs = np.linspace(0.5, 4, len(NEW))
+        np.testing.assert_array_equal(model.decide(NEW, cost=costs).cost, costs)
+        np.testing.assert_array_equal(model.decide(NEW, cost=3.0).cost, np.full(len(NEW), 3.0))
+        np.testing.assert_array_equal(model.predict(NEW), model.decide(NEW, cost=3.0).prediction)
+
+    def test_a_higher_cost_accepts_more(self):
+        X, y = noisy_rows(300)
+        cost = np.random.default_rng(0).uniform(0.1, 8, len(y))
+        model = make(epochs=200, slow_start=60).fit(X, y, cost=cost)
+        shares = [1 - model.decide(NEW, cost=c).rejection_rate for c in (0.1, 0.5, 2.0, 8.0)]
+        assert shares == sorted(shares)
+        assert shares[0] < shares[-1]
+
+    def test_a_callable_a_column_and_an_array_of_the_same_costs_give_the_same_model(self):
+        frame, new = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(NEW, columns=["a", "b"])
+        fees, new_fees = 1 + X[:, 0] ** 2, 1 + NEW[:, 0] ** 2
+        by_array = make().fit(frame, Y, cost=fees, validation=(new, NEW_Y, new_fees)).decide(new, cost=new_fees)
+        by_callable = make(cost=lambda rows: 1 + rows["a"] ** 2).fit(frame, Y, validation=(new, NEW_Y)).decide(new)
+        with_fee = new.assign(fee=new_fees)
+        by_column = make(cost="fee").fit(frame.assign(fee=fees), Y, validation=(with_fee, NEW_Y)).decide(with_fee)
+        assert by_callable == by_array
+        pd.testing.assert_frame_equal(by_column.to_frame(), by_array.to_frame(), rtol=1e-3)
+
+    def test_a_cost_column_is_no_feature_of_the_regressor(self):
+        frame = pd.DataFrame(X, columns=["a", "b"])
+        model = make(cost="fee").fit(frame.assign(fee=ROW_COST), Y)
+        new = pd.DataFrame(NEW, columns=["a", "b"])
+        cheap, dear = new.assign(fee=0.3), new.assign(fee=4.0)
+        np.testing.assert_array_equal(model.predict(cheap), model.predict(dear))
+        assert not np.array_equal(model.decision_function(cheap), model.decision_function(dear))
+
+    def test_a_callable_cost_receives_checked_rows_and_is_asked_once_per_decision(self):
+        seen = []
+
+        def fee(rows):
+            seen.append(type(rows))
+            return 1.0 + np.abs(rows[:, 0])
+
+        model = make(cost=fee, epochs=4).fit(X.tolist(), Y.tolist())
+        seen.clear()
+        np.testing.assert_array_equal(model.decide(NEW.tolist()).cost, 1.0 + np.abs(NEW[:, 0]))
+        assert seen == [np.ndarray]
+
+    def test_the_cost_in_fit_takes_the_place_of_the_parameter(self):
+        model = make(cost=7.0).fit(X, Y, cost=2.0)
+        same(model, make(cost=2.0).fit(X, Y), rtol=0)
+        assert (model.cost, model.cost_) == (7.0, 2.0)
+        same(model.fit(X, Y), make(cost=7.0).fit(X, Y), rtol=0)
+
+    def test_costs_of_zero_for_some_rows_are_allowed(self):
+        cost = np.where(X[:, 0] > 0, 0.0, 1.0)
+        assert np.isfinite(make().fit(X, Y, cost=cost).decide(X, cost=cost).score).all()
+
+
+class TestEnsembles:
+    def test_the_prediction_is_the_mean_and_the_score_the_mean_clipped_score_of_the_members(self):
+        model = make(n_members=3).fit(X, Y)
+        assert len(model.regressor_) == len(model.learning_rate_) == len(model.best_epoch_) == 3
+        features = model._units.features(NEW)
+        members = [outputs(model.regressor_.take([i]), features)[0] for i in range(3)]
+        assert not np.allclose(members[0], members[1])
+        np.testing.assert_allclose(model.predict(NEW), model._units.prediction(np.mean(members, axis=0)))
+        scores = [outputs(model.rejector_.take([i]), features)[0].clip(-1, 1) for i in range(3)]
+        np.testing.assert_allclose(model.decision_function(NEW), np.mean(scores, axis=0))
+
+    def test_the_first_members_are_those_of_a_smaller_ensemble(self):
+        small, large = make(n_members=1).fit(X, Y, validation=(NEW, NEW_Y)), make(n_members=3)
+        large.fit(X, Y, validation=(NEW, NEW_Y))
+        features = small._units.features(NEW)
+        first = outputs(large.regressor_.take([0]), features)
+        np.testing.assert_array_equal(outputs(small.regressor_, features), first)
+
+    def test_the_chosen_learning_rate_has_the_lowest_validation_loss(self):
+        rates = (1e-1, 1e-2, 1e-4)
+        alone = {rate: make(learning_rate=rate).fit(X, Y).validation_loss_ for rate in rates}
+        model = make(learning_rate=rates).fit(X, Y)
+        assert model.learning_rate_ == [min(alone, key=alone.get)]
+        assert model.validation_loss_ == pytest.approx(min(alone.values()))
+
+    @pytest.mark.parametrize("rates", [0.01, [0.01], (0.01,), np.array([0.01]), np.float64(0.01)])
+    def test_a_learning_rate_may_come_in_any_form(self, rates):
+        model = make(learning_rate=rates, epochs=4).fit(X, Y)
+        assert model.learning_rate_ == [0.01]
+        assert type(model.learning_rate_[0]) is float
+
+
+class OwnNetwork(nn.Module):
+    def __init__(self, inputs, dropout=0.0):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(inputs, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def with_dropout(inputs):
+    return OwnNetwork(inputs, dropout=0.3)
+
+
+def flat(inputs):
+    return nn.Sequential(nn.Linear(inputs, 1), nn.Flatten(0))
+
+
+class TestNetworks:
+    def test_a_linear_network_gives_linear_predictions_and_scores(self):
+        model = make(network="linear").fit(X, Y)
+        for answer in (model.predict, model.decision_function):
+            middle = answer((NEW[:20] + NEW[20:]) / 2)
+            np.testing.assert_allclose(middle, (answer(NEW[:20]) + answer(NEW[20:])) / 2, atol=1e-9)
+
+    def test_an_mlp_is_not_linear_and_its_widths_can_be_chosen(self):
+        model = make(hidden=(6,), epochs=100).fit(X, Y)
+        middle = model.predict((NEW[:20] + NEW[20:]) / 2)
+        assert not np.allclose(middle, (model.predict(NEW[:20]) + model.predict(NEW[20:])) / 2, atol=1e-3)
+        assert model.regressor_.hidden == (6,)
+
+    @pytest.mark.parametrize("factory", [OwnNetwork, with_dropout, flat])
+    def test_a_network_of_the_users_own_learns_and_repeats(self, factory):
+        parameters = {
+            "network": factory,
+            "epochs": 60,
+            "slow_start": 20,
+            "learning_rate": (1e-1, 1e-2),
+            "batch_size": 32,
+        }
+        model = make(**parameters).fit(X, Y)
+        same(model, make(**parameters).fit(X, Y), rtol=0)
+        assert model.decide(X).evaluate(Y)["always_accept"] < 0.8 * np.var(Y)
+
+    def test_dropout_acts_in_training_and_never_in_prediction(self):
+        model = make(network=with_dropout).fit(X, Y)
+        np.testing.assert_array_equal(model.predict(NEW), model.predict(NEW))
+        assert differ(model, make(network=OwnNetwork).fit(X, Y))
+
+    def test_a_network_of_the_users_own_sees_the_cost_where_it_varies(self):
+        widths = []
+
+        def factory(inputs):
+            widths.append(inputs)
+            return OwnNetwork(inputs)
+
+        make(network=factory, learning_rate=0.01, epochs=4).fit(X, Y, cost=ROW_COST)
+        assert sorted(set(widths)) == [2, 3]
+
+    def test_a_fitted_network_of_the_users_own_survives_pickling(self):
+        model = make(network=with_dropout, n_members=2, epochs=6).fit(X, Y)
+        same(pickle.loads(pickle.dumps(model)), model, rtol=0)
+
+    @pytest.mark.parametrize(
+        ("factory", "error", "message"),
+        [
+            (lambda inputs: "a net", TypeError, r"must return a torch\.nn\.Module, got str"),
+            (lambda inputs: nn.Linear(inputs, 2), ValueError, r"one output per row, got shape \(\d+, 2\)"),
+            (lambda inputs: nn.Flatten(), ValueError, r"a module with trainable parameters, got none"),
+            (
+                lambda inputs: nn.Sequential(nn.BatchNorm1d(inputs), nn.Linear(inputs, 1)),
+                ValueError,
+                r"must not keep running statistics.*got BatchNorm1d, use LayerNorm",
+            ),
+        ],
+        ids=["no module", "two outputs", "no parameters", "batch norm"],
+    )
+    def test_a_factory_that_cannot_work_is_refused_with_the_reason(self, factory, error, message):
+        model = make().fit(X, Y)
+        before = model.decide(NEW)
+        with pytest.raises(error, match=message):
+            model.set_params(network=factory).fit(X, Y)
+        assert model.decide(NEW) == before
+
+
+class TestGoingOn:
+    def test_warm_start_continues_from_the_present_networks(self):
+        warm = make(warm_start=True, epochs=40).fit(X, Y)
+        first = warm.validation_loss_
+        again = warm.set_params(epochs=1, learning_rate=1e-6).fit(X, Y)
+        assert again.validation_loss_ == pytest.approx(first, rel=1e-2)
+        fresh = make(epochs=1, learning_rate=1e-6).fit(X, Y)
+        assert fresh.validation_loss_ != pytest.approx(first, rel=1e-2)
+
+    def test_a_warm_start_that_goes_on_improves(self):
+        model = make(warm_start=True, cost=100.0, epochs=10, slow_start=5, learning_rate=1e-2)
+        losses = [model.fit(X, Y).validation_loss_ for _ in range(6)]
+        assert losses[-1] < losses[0]
+
+    def test_a_warm_start_has_no_slow_start_so_every_epoch_is_in_its_history(self):
+        model = make(warm_start=True).fit(X, Y)
+        assert len(model.history_) == 20
+        assert len(model.fit(X, Y).history_) == 30
+
+    def test_a_warm_start_may_move_to_another_cost(self):
+        model = make(warm_start=True, cost=1.0).fit(X, Y)
+        model.set_params(cost=1e4, epochs=60).fit(X, Y)
+        assert model.decide(NEW).rejection_rate == 0.0
+
+    def test_a_warm_start_keeps_its_columns_and_its_kind_of_cost(self):
+        model = make(warm_start=True).fit(X, Y)
+        before = model.decide(NEW)
+        with pytest.raises(ValueError, match=r"X has 1 features, but RcRRegressor is expecting 2"):
+            model.fit(X[:, :1], Y)
+        with pytest.raises(
+            ValueError, match=r"fitted for the constant cost 1\.0, so it cannot go on with a cost that var"
+        ):
+            model.fit(X, Y, cost=ROW_COST)
+        assert model.decide(NEW) == before
+
+    def test_a_warm_start_goes_on_with_the_members_there_are(self):
+        model = make(warm_start=True, n_members=2).fit(X, Y)
+        model.set_params(n_members=5).fit(X, Y)
+        assert len(model.regressor_) == 2
+        assert model.set_params(warm_start=False).fit(X, Y).regressor_.members == 5
+
+    def test_a_warm_start_of_an_unfitted_model_is_an_ordinary_fit(self):
+        same(make(warm_start=True).fit(X, Y), make().fit(X, Y), rtol=0)
+
+    def test_partial_fit_improves_with_its_calls(self):
+        model = make(slow_start=20)
+        losses = []
+        for _ in range(80):
+            model.partial_fit(X, Y)
+            losses.append(model.decide(X).evaluate(Y)["rcr_loss"])
+        assert losses[-1] < 0.8 * losses[0]
+        assert model.decide(NEW).evaluate(NEW_Y)["always_accept"] < np.var(NEW_Y)
+
+    def test_partial_fit_trains_the_regressor_alone_at_first(self):
+        model = make(slow_start=3, learning_rate=1e-2)
+        scores = [model.partial_fit(X, Y).decision_function(NEW) for _ in range(5)]
+        np.testing.assert_array_equal(scores[0], scores[2])
+        assert not np.allclose(scores[2], scores[4])
+
+    def test_partial_fit_refuses_another_number_of_features_and_goes_on(self):
+        model = make().partial_fit(X, Y)
+        before = model.predict(NEW)
+        with pytest.raises(ValueError, match=r"X has 3 features, but RcRRegressor is expecting 2"):
+            model.partial_fit(np.column_stack([X, Y]), Y)
+        np.testing.assert_array_equal(model.predict(NEW), before)
+        assert differ(model, make().partial_fit(X, Y).partial_fit(X, Y).partial_fit(X, Y))
+        same(model.partial_fit(X, Y), make().partial_fit(X, Y).partial_fit(X, Y), rtol=0)
+
+    def test_partial_fit_refuses_to_change_a_constant_cost(self):
+        model = make(cost=2.0).partial_fit(X, Y)
+        with pytest.raises(ValueError, match=r"goes on at the cost of its first call, 2\.0, got 3\.0"):
+            model.partial_fit(X, Y, cost=3.0)
+        with pytest.raises(ValueError, match=r"constant cost 2\.0, so it cannot go on with a cost that varies"):
+            model.partial_fit(X, Y, cost=ROW_COST)
+        assert model.partial_fit(X, Y, cost=2.0).cost_ == 2.0
+
+    def test_partial_fit_takes_new_costs_where_they_vary_by_row(self):
+        model = make(slow_start=1).partial_fit(X, Y, cost=ROW_COST).partial_fit(X[:30], Y[:30], cost=ROW_COST[:30])
+        np.testing.assert_array_equal(model.decide(NEW, cost=2.5).cost, np.full(len(NEW), 2.5))
+
+    def test_partial_fit_keeps_what_fit_learned(self):
+        model = make(epochs=60).fit(X, Y)
+        before = model.predict(NEW)
+        model.set_params(learning_rate=1e-5).partial_fit(X, Y)
+        np.testing.assert_allclose(model.predict(NEW), before, atol=0.02)
+        assert not np.array_equal(model.predict(NEW), before)
+
+    def test_fit_after_partial_fit_starts_afresh(self):
+        same(make().partial_fit(X, Y).fit(X, Y), make().fit(X, Y), rtol=0)
+
+    def test_a_pickled_stream_goes_on_as_if_nothing_had_happened(self):
+        model = make(slow_start=1, batch_size=16).partial_fit(X, Y).partial_fit(X, Y)
+        restored = pickle.loads(pickle.dumps(model))
+        same(restored.partial_fit(NEW, NEW_Y), model.partial_fit(NEW, NEW_Y), rtol=0)
+
+    def test_partial_fit_cannot_wait_for_a_validation_error_it_does_not_have(self):
+        with pytest.raises(ValueError, match=r"slow_start must be an int, got 'auto'"):
+            make(slow_start="auto").partial_fit(X, Y)
+
+    def test_partial_fit_drops_a_learning_rate_that_diverges(self):
+        model, alone = make(learning_rate=(1e30, 1e-2), slow_start=2), make(learning_rate=1e-2, slow_start=2)
+        for _ in range(5):
+            model.partial_fit(X, Y)
+            alone.partial_fit(X, Y)
+            assert model.learning_rate_ == [1e-2]
+        same(model, alone)
+
+
+class TestValidation:
+    def test_given_validation_rows_choose_and_all_the_others_train(self):
+        model = make().fit(X, Y, validation=(NEW, NEW_Y))
+        assert model.validation_loss_ == pytest.approx(model.decide(NEW).evaluate(NEW_Y)["rcr_loss"], rel=1e-4)
+        assert differ(model, make().fit(X, Y))
+
+    def test_lists_and_frames_serve_as_validation_rows_too(self):
+        model = make().fit(X, Y, validation=[NEW.tolist(), NEW_Y.tolist()])
+        same(model, make().fit(X, Y, validation=(NEW, NEW_Y)), rtol=0)
+
+    def test_costs_per_row_ask_for_those_of_the_validation_rows(self):
+        with pytest.raises(
+            ValueError, match=r"cost has one value per row, so validation needs its own: pass \(X, y, cost"
+        ):
+            make().fit(X, Y, cost=ROW_COST, validation=(NEW, NEW_Y))
+        costs = np.linspace(1, 2, len(NEW))
+        model = make().fit(X, Y, cost=ROW_COST, validation=(NEW, NEW_Y, costs))
+        measured = model.decide(NEW, cost=costs).evaluate(NEW_Y)["rcr_loss"]
+        assert model.validation_loss_ == pytest.approx(measured, rel=1e-4)
+
+    def test_a_callable_cost_serves_the_validation_rows(self):
+        model = make(cost=lambda rows: 1 + np.abs(rows[:, 0])).fit(X, Y, validation=(NEW, NEW_Y))
+        assert model.validation_loss_ == pytest.approx(model.decide(NEW).evaluate(NEW_Y)["rcr_loss"], rel=1e-4)
+
+    def test_the_share_held_out_can_be_chosen(self):
+        assert differ(make(validation_fraction=0.5).fit(X, Y), make(validation_fraction=0.1).fit(X, Y))
+
+    def test_the_history_holds_the_validation_loss_and_its_lowest_is_the_best_epoch(self):
+        model = make(n_members=2).fit(X, Y)
+        assert model.history_.shape == (20, 2)
+        assert all(10 <= epoch < 30 for epoch in model.best_epoch_)
+        for member, epoch in enumerate(model.best_epoch_):
+            assert model.history_[:, member].argmin() == epoch - 10
+        assert model.validation_loss_ == pytest.approx(model.history_.min(axis=0).mean())
+
+    def test_an_automatic_slow_start_ends_by_half_of_the_epochs_at_the_latest(self):
+        parameters = {"slow_start": "auto", "cost": 20.0, "epochs": 80, "learning_rate": (1e-1, 1e-2)}
+        model = make(**parameters).fit(X, Y)
+        assert 40 <= len(model.history_) < 80
+        assert 0 < model.best_epoch_[0] < 80
+        same(model, make(**parameters).fit(X, Y), rtol=0)
+        assert model.decide(X).evaluate(Y)["always_accept"] < np.var(Y)
+
+    def test_a_long_slow_start_is_cut_to_half_of_the_epochs(self):
+        same(make(slow_start=500).fit(X, Y), make(slow_start=15).fit(X, Y), rtol=0)
+
+
+class TestDivergence:
+    def test_a_diverged_training_is_dropped_with_a_warning_and_the_survivor_is_as_if_alone(self):
+        with pytest.warns(ConvergenceWarning, match=r"1 of 2 trainings met infinite values and were dropped"):
+            model = make(learning_rate=(1e30, 1e-2)).fit(X, Y)
+        alone = make(learning_rate=1e-2).fit(X, Y)
+        same(model, alone)
+        assert model.learning_rate_ == [1e-2]
+        assert [entry[:2] for entry in model.diverged_] == [(0, 1e30)]
+        assert model.best_epoch_ == alone.best_epoch_
+        assert alone.diverged_ == []
+
+    def test_an_ensemble_reports_every_diverged_training_by_member(self):
+        with pytest.warns(ConvergenceWarning, match=r"2 of 4 trainings"):
+            model = make(learning_rate=(1e30, 1e-2), n_members=2).fit(X, Y)
+        assert [entry[:2] for entry in model.diverged_] == [(0, 1e30), (1, 1e30)]
+        same(model, make(learning_rate=1e-2, n_members=2).fit(X, Y))
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    def test_when_all_diverge_the_error_says_what_to_try_and_the_old_model_stays(self):
+        model = make().fit(X, Y)
+        before = model.decide(NEW)
+        with pytest.raises(
+            ValueError, match=r"every training met infinite values; try a learning_rate smaller than 1e\+25"
+        ):
+            model.set_params(learning_rate=(1e30, 1e25)).fit(X, Y)
+        assert model.decide(NEW) == before
+        assert model.diverged_ == []
+
+
+def bent(score):
+    return torch.exp(score.clamp(max=5)), torch.exp(-score.clamp(min=-5))
+
+
+class TestSurrogates:
+    def test_a_surrogate_of_the_users_own_serves_by_name_object_and_function(self):
+        registered = surrogates.register("bent", bent, overwrite=True)
+        models = [make(surrogate=choice).fit(X, Y) for choice in ("bent", registered, bent)]
+        same(models[0], models[1], rtol=0)
+        same(models[0], models[2], rtol=0)
+        assert differ(models[0], make(surrogate="mae").fit(X, Y))
+        assert 0 < models[0].decide(X).rejection_rate < 1
+
+    def test_an_unknown_surrogate_is_refused_with_the_known_names(self):
+        with pytest.raises(ValueError, match=r"surrogate must be one of mae, hinge.*got 'cosine'"):
+            make(surrogate="cosine").fit(X, Y)
+
+
+class TestProgress:
+    def test_verbose_shows_progress_on_standard_error_and_changes_no_number(self, capsys, monkeypatch):
+        monkeypatch.setenv("FORCE_COLOR", "1")  # rich draws its bar for terminals
+        shown = make(verbose=True).fit(X, Y)
+        captured = capsys.readouterr()
+        assert "training" in captured.err
+        assert captured.out == ""
+        same(shown, make().fit(X, Y), rtol=0)
+        assert capsys.readouterr().err == ""
+
+    @pytest.mark.parametrize("calls", [1, 5, 15, 29])
+    def test_an_interrupted_fit_leaves_the_model_as_it_was(self, calls):
+        model = make(cost=2.0).fit(X, Y)
+        before, attributes = model.decide(NEW), dict(vars(model))
+        model.set_params(network=Interrupting(calls))
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(np.column_stack([X, X]), Y, cost=9.0)
+        assert model.decide(NEW) == before
+        assert {**vars(model), "network": "mlp"} == {**attributes, "network": "mlp"}
+
+    def test_an_interrupted_first_fit_leaves_the_model_unfitted(self):
+        model = make(network=Interrupting(5))
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, Y)
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            model.predict(X)
+        same(model.set_params(network="mlp").fit(X, Y), make().fit(X, Y), rtol=0)
+
+
+class Interrupting:
+    """Builds networks that stand for a user who presses Ctrl-C after some forward passes."""
+
+    def __init__(self, calls):
+        self.calls = calls
+
+    def __call__(self, inputs):
+        return _InterruptingNetwork(inputs, self)
+
+
+class _InterruptingNetwork(OwnNetwork):
+    def __init__(self, inputs, owner):
+        super().__init__(inputs)
+        self.owner = owner
+
+    def forward(self, x):
+        self.owner.calls -= 1
+        if self.owner.calls < 0:
+            raise KeyboardInterrupt
+        return super().forward(x)
+
+
+class TestParameters:
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"epochs": 0}, "epochs must be an int >= 1, got 0"),
+            ({"epochs": 2.5}, "epochs must be an int >= 1, got 2.5"),
+            ({"batch_size": -1}, "batch_size must be an int >= 1, got -1"),
+            ({"n_members": True}, "n_members must be an int >= 1, got True"),
+            ({"slow_start": "soon"}, "slow_start must be an int >= 0 or 'auto', got 'soon'"),
+            ({"slow_start": -2}, "slow_start must be an int >= 0 or 'auto', got -2"),
+            ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1, got 1.0"),
+            ({"validation_fraction": 0}, "validation_fraction must be between 0 and 1, got 0"),
+            ({"learning_rate": 0.0}, "learning_rate must be > 0 and finite, got 0.0"),
+            ({"learning_rate": (0.1, float("nan"))}, "learning_rate must be > 0 and finite, got (0.1, nan)"),
+            ({"learning_rate": ()}, "learning_rate must be > 0 and finite, got ()"),
+            ({"learning_rate": "fast"}, "learning_rate must be > 0 and finite, got 'fast'"),
+            ({"learning_rate": None}, "learning_rate must be > 0 and finite, got None"),
+            ({"network": "cnn"}, "network must be 'mlp', 'linear' or a callable, got 'cnn'"),
+            ({"hidden": (5, 0)}, "hidden must be a tuple of ints >= 1, got (5, 0)"),
+            ({"hidden": 20}, "hidden must be a tuple of ints >= 1, got 20"),
+        ],
+        ids=str,
+    )
+    def test_an_impossible_parameter_is_refused_by_fit_with_the_rule_and_the_value(self, parameters, message):
+        model = make(**parameters)
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            model.fit(X, Y)
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            model.partial_fit(X, Y)
+
+    @pytest.mark.parametrize("ask", [lambda m: m.predict(X), lambda m: m.decide(X), lambda m: m.serves_any_cost])
+    def test_an_unfitted_model_says_so(self, ask):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            ask(make())

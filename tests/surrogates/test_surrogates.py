@@ -1,0 +1,334 @@
+"""Promises of the binary losses: values, slopes, stability, the registry, and honest reports."""
+
+import functools
+import math
+import pickle
+
+import pytest
+import torch
+
+from recuse import surrogates
+from recuse.surrogates import RegretTransfer, Surrogate, SurrogateReport
+from recuse.surrogates import losses as registry
+
+FIVE = ("mae", "hinge", "square", "logistic", "sigmoid")
+SCORES = torch.tensor([-3.0, -1.0, -0.5, 0.0, 0.25, 1.0, 4.0], dtype=torch.float64)
+
+DEFINITIONS = {
+    "mae": (lambda r: abs(r + 1), lambda r: abs(r - 1)),
+    "hinge": (lambda r: max(0, 1 + r), lambda r: max(0, 1 - r)),
+    "square": (lambda r: (r + 1) ** 2, lambda r: (r - 1) ** 2),
+    "logistic": (lambda r: math.log(1 + math.exp(r)), lambda r: math.log(1 + math.exp(-r))),
+    "sigmoid": (lambda r: 1 / (1 + math.exp(-r)), lambda r: 1 / (1 + math.exp(r))),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTRY", {name: registry._REGISTRY[name] for name in FIVE})
+
+
+# --- values and slopes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_values_follow_the_definition(name):
+    for loss, definition in zip(surrogates.get(name)(SCORES), DEFINITIONS[name], strict=True):
+        torch.testing.assert_close(loss, torch.tensor([definition(r) for r in SCORES.tolist()]).double())
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_analytic_slopes_equal_autograd_also_at_the_kinks(name):
+    surrogate = surrogates.get(name)
+    scores = torch.cat([SCORES, torch.linspace(-30, 30, 601, dtype=torch.float64)])
+    torch.testing.assert_close(surrogate.derivative(scores), surrogate.autograd_derivative(scores))
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_label_swap_mirrors_the_score(name):
+    accepted, rejected = surrogates.get(name)(SCORES)
+    mirrored_accepted, mirrored_rejected = surrogates.get(name)(-SCORES)
+    assert torch.equal(accepted, mirrored_rejected)
+    assert torch.equal(rejected, mirrored_accepted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", FIVE)
+def test_no_overflow_at_huge_scores(name, dtype):
+    surrogate = surrogates.get(name)
+    scores = torch.tensor([-1e4, -88.8, -40.0, 0.0, 40.0, 88.8, 1e4], dtype=dtype)
+    for tensor in (*surrogate(scores), *surrogate.derivative(scores), *surrogate.autograd_derivative(scores)):
+        assert torch.isfinite(tensor).all()
+
+
+def test_logistic_keeps_its_tail():
+    accepted, rejected = surrogates.get("logistic")(torch.tensor([-30.0, 30.0]))
+    torch.testing.assert_close(accepted[0], torch.tensor(math.exp(-30)))
+    torch.testing.assert_close(rejected[1], torch.tensor(math.exp(-30)))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3), (2, 1, 4)])
+@pytest.mark.parametrize("name", FIVE)
+def test_shape_and_dtype_are_kept(name, shape):
+    surrogate = surrogates.get(name)
+    scores = torch.zeros(shape, dtype=torch.float32)
+    for tensor in (*surrogate(scores), *surrogate.derivative(scores)):
+        assert tensor.shape == shape
+        assert tensor.dtype == torch.float32
+
+
+def exponential(r):
+    return torch.exp(r), torch.exp(-r)
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_slopes_of_any_function_under_any_gradient_mode(mode):
+    with mode():
+        accepted, rejected = surrogates.get(exponential).derivative(torch.tensor([[0.0, 1.0]]))
+    torch.testing.assert_close(accepted, torch.tensor([[1.0, math.e]]))
+    torch.testing.assert_close(rejected, torch.tensor([[-1.0, -1 / math.e]]))
+
+
+def test_slopes_leave_the_scores_of_the_caller_alone():
+    scores = torch.zeros(3, requires_grad=True)
+    slope, _ = surrogates.get(exponential).derivative(scores)
+    assert scores.grad is None
+    assert not slope.requires_grad
+
+
+def test_slope_of_a_constant_is_zero():
+    flat = surrogates.get(lambda r: (torch.ones_like(r), r))
+    assert flat.derivative(torch.zeros(2))[0].tolist() == [0.0, 0.0]
+    assert flat.derivative(torch.zeros(2))[1].tolist() == [1.0, 1.0]
+
+
+def test_training_through_the_loss_reaches_the_scores():
+    scores = torch.zeros(2, requires_grad=True)
+    accepted, rejected = surrogates.get("sigmoid")(scores)
+    (3 * accepted + rejected).sum().backward()
+    assert scores.grad.tolist() == [0.5, 0.5]  # (3 - 1) / 4
+
+
+# --- registry -------------------------------------------------------------------------------------
+
+
+def test_the_five_come_first():
+    assert surrogates.names() == FIVE
+
+
+def test_get_returns_a_surrogate_as_it_is():
+    surrogate = surrogates.get("mae")
+    assert surrogates.get(surrogate) is surrogate
+
+
+def test_get_wraps_a_function_under_its_name():
+    assert surrogates.get(exponential).name == "exponential"
+    assert surrogates.get(functools.partial(exponential)).name == "partial"
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match="one of mae, hinge, square, logistic, sigmoid, got 'mea'"):
+        surrogates.get("mea")
+
+
+def test_get_refuses_what_is_no_loss():
+    with pytest.raises(TypeError, match="a name, a Surrogate or a callable, got 3"):
+        surrogates.get(3)
+
+
+def test_a_registered_loss_is_found():
+    registered = surrogates.register("exponential", exponential, derivative=lambda r: (r.exp(), -(-r).exp()))
+    assert surrogates.get("exponential") is registered
+    assert surrogates.names() == (*FIVE, "exponential")
+
+
+def test_a_name_is_replaced_only_on_demand():
+    with pytest.raises(ValueError, match="'mae' is already taken; pass overwrite=True"):
+        surrogates.register("mae", exponential)
+    replaced = surrogates.register("mae", exponential, overwrite=True)
+    assert surrogates.get("mae") is replaced
+    assert replaced.transfer is None  # what was proved of the old loss does not pass on
+
+
+@pytest.mark.parametrize("name", ["", 3])
+def test_register_needs_a_name(name):
+    with pytest.raises(ValueError, match="name must be a non-empty string"):
+        surrogates.register(name, exponential)
+
+
+def test_register_needs_a_function():
+    with pytest.raises(TypeError, match="function must be callable, got 'mae'"):
+        surrogates.register("copy", "mae")
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_the_five_survive_pickling(name):
+    surrogate = surrogates.get(name)
+    assert pickle.loads(pickle.dumps(surrogate)) == surrogate
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+INF = math.inf
+TABLE = {  # strictly positive, bound, Lipschitz constant, transfer
+    "mae": (False, INF, 1.0, RegretTransfer.IDENTITY),
+    "hinge": (False, INF, 1.0, RegretTransfer.IDENTITY),
+    "square": (False, INF, INF, RegretTransfer.ROOT),
+    "logistic": (True, INF, 1.0, RegretTransfer.ROOT),
+    "sigmoid": (True, 1.0, 0.25, RegretTransfer.DOUBLE),
+}
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_report_on_the_five_agrees_with_the_table(name):
+    positive, bound, lipschitz, transfer = TABLE[name]
+    assert surrogates.check(name) == SurrogateReport(name, True, positive, True, bound, lipschitz, transfer)
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_theorems_of_the_five(name):
+    report = surrogates.check(name)
+    kinds = [words.split(":")[0] for words in report.theorems]
+    if report.strictly_positive:
+        assert kinds[:2] == ["regressor-consistency", "rejector-calibration"]
+    else:
+        assert kinds[0] == "consistency on correctly accepted instances only"
+    assert "regret transfer" in kinds
+    assert ("error bound" in kinds) == (name == "sigmoid")
+    assert len(report.theorems) + len(report.not_covered) == (4 if report.strictly_positive else 5)
+
+
+def pair(loss):
+    """Make a loss symmetric: l(r, -1) = loss(-r), l(r, +1) = loss(r)."""
+    return lambda r: (loss(-r), loss(r))
+
+
+def test_margin_losses_known_to_be_calibrated():
+    for loss in (
+        lambda r: torch.exp(-r),
+        lambda r: (1 - r).relu() ** 2,
+        lambda r: (1 - r).clamp(0, 2),  # ramp
+        lambda r: 1 / (1 + torch.exp(r / 1000)),  # very wide
+        lambda r: 1 - torch.tanh(1000 * r),  # very narrow
+        lambda r: torch.where(r > 0, 0.0, 1.0).to(r),  # zero-one, decided as rejection at r = 0
+    ):
+        assert surrogates.check(pair(loss)).classification_calibrated
+
+
+def test_margin_losses_known_not_to_be_calibrated():
+    for loss in (
+        lambda r: (-r).relu(),  # perceptron: r = 0 is always optimal
+        lambda r: (-r).relu() - 1,  # so it is below 0
+        lambda r: r.abs(),  # ignores the label
+        lambda r: torch.maximum(1 - r, 1 - 2 * r).relu(),  # kink at 0: r = 0 is optimal for eta in (1/3, 2/3)
+        lambda r: torch.sigmoid(r),  # label the wrong way round
+        lambda r: torch.ones_like(r),  # says nothing
+        lambda r: torch.exp(-r.square()),  # rewards any large score
+    ):
+        assert not surrogates.check(pair(loss)).classification_calibrated
+
+
+def test_a_shifted_or_weighted_loss_loses_calibration():
+    softplus = torch.nn.functional.softplus
+    shifted = surrogates.check(lambda r: (softplus(r - 1), softplus(1 - r)))
+    weighted = surrogates.check(lambda r: (2 * (1 + r).relu(), (1 - r).relu()))
+    assert not shifted.classification_calibrated
+    assert not weighted.classification_calibrated
+    assert [words.split(":")[0] for words in shifted.theorems] == ["regressor-consistency"]
+    assert weighted.theorems == ()
+
+
+@pytest.mark.parametrize("zero", [-1.0, 1 / 3, math.pi])
+def test_a_zero_between_the_grid_points_is_found(zero):
+    for loss in (lambda r: (r - zero).abs(), lambda r: (r - zero).square()):
+        report = surrogates.check(pair(loss))
+        assert report.non_negative
+        assert not report.strictly_positive
+
+
+def test_a_dip_below_zero_between_the_grid_points_is_found():
+    assert not surrogates.check(pair(lambda r: (r - 1 / 3).square() - 1e-9)).non_negative
+    assert not surrogates.check(pair(lambda r: -r)).non_negative
+
+
+def test_underflow_is_not_taken_for_a_zero():
+    assert surrogates.check(exponential).strictly_positive
+    assert surrogates.check(pair(lambda r: torch.sigmoid(-r) ** 2)).strictly_positive
+
+
+@pytest.mark.parametrize(
+    ("loss", "bound"),
+    [
+        (lambda r: (1 - r).clamp(0, 2), 2.0),
+        (lambda r: 1 - torch.tanh(r), 2.0),
+        (lambda r: 0.5 - torch.atan(r) / math.pi, 1.0),
+        (lambda r: torch.exp(-r), INF),
+        (lambda r: torch.log1p((1 - r).relu()), INF),
+        (lambda r: torch.log1p(torch.log1p((1 - r).relu())), INF),
+    ],
+)
+def test_bounds(loss, bound):
+    report = surrogates.check(pair(loss))
+    assert report.bound == bound
+    assert report.bounded == math.isfinite(bound)
+
+
+@pytest.mark.parametrize(
+    ("loss", "constant"),
+    [
+        (lambda r: 3 * (1 - r).relu(), 3.0),
+        (lambda r: 1 - torch.tanh(7 * (r - 1 / 3)), 7.0),
+        (lambda r: torch.log1p((1 - r).relu()), 1.0),
+        (lambda r: (1 + (1 - r).square()).sqrt(), 1.0),
+        (lambda r: torch.exp(-r), INF),
+        (lambda r: (1 - r).relu() ** 1.5, INF),
+        (lambda r: (r - 1 / 3).abs().sqrt().clamp(max=1), INF),  # a cusp
+        (lambda r: torch.where(r > 1 / 3, 0.0, 1.0).to(r), INF),  # a jump
+    ],
+)
+def test_lipschitz_constants(loss, constant):
+    report = surrogates.check(pair(loss))
+    assert report.lipschitz_constant == pytest.approx(constant, rel=1e-5)
+    assert report.lipschitz == math.isfinite(constant)
+
+
+def test_the_report_reads_well():
+    text = str(surrogates.check("sigmoid"))
+    assert text.startswith("surrogate 'sigmoid'\n  non-negative              yes\n")
+    assert "  bounded                   by 1\n  Lipschitz                 with constant 0.25\n" in text
+    assert "- error bound: applies with M1 = 1 and rho = 0.25" in text
+    assert "not covered" not in text
+    assert "holds" not in str(surrogates.check(pair(lambda r: -r)))
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (lambda r: r, TypeError, "must return a pair of tensors .* got Tensor"),
+        (lambda r: (r, r, r), TypeError, "must return a pair of tensors .* got 3 values"),
+        (lambda r: (r, 1.0), TypeError, r"must return tensors, got float for label \+1"),
+        (lambda r: (r.mean(), r), ValueError, r"must keep the shape .* \(101,\), got \(\) for label -1"),
+        (lambda r: (r - r.mean(), r), ValueError, "must work element by element"),
+        (lambda r: (r.log(), r), ValueError, "must give a number for every score, got nan at r = -4.987"),
+        (
+            lambda r: (r.exp() / (1 + r.exp()), r),
+            ValueError,
+            "got nan at r = 71.*use forms that do not overflow",
+        ),
+    ],
+)
+def test_check_refuses_what_is_no_binary_loss(function, error, message):
+    with pytest.raises(error, match=message):
+        surrogates.check(Surrogate("mine", function))
+
+
+def test_check_refuses_a_derivative_of_something_else():
+    wrong = Surrogate("mine", exponential, lambda r: (r.exp(), (-r).exp()))  # the sign of the second is lost
+    with pytest.raises(ValueError, match=r"derivative of surrogate 'mine' must be .* at r = -4.987"):
+        surrogates.check(wrong)
+
+
+def test_a_derivative_of_the_wrong_shape_is_refused():
+    wrong = Surrogate("mine", exponential, lambda r: (r.sum(), r))
+    with pytest.raises(ValueError, match="derivative of surrogate 'mine' must keep the shape"):
+        wrong.derivative(torch.zeros(2))
