@@ -8,7 +8,7 @@ import pytest
 from recuse.extras import import_extra
 
 EXTRAS = (
-    "matplotlib", "plotly", "pyarrow", "dask", "lightning", "monai", "PIL", "tensorboard", "tifffile", "torchmetrics",
+    "matplotlib", "plotly", "pyarrow", "dask", "lightning", "monai", "PIL", "safetensors", "tifffile", "torchmetrics",
     "onnx", "onnxruntime", "fastapi",
 )  # fmt: skip
 

@@ -141,7 +141,7 @@ def test_a_folder_in_the_published_layout_trains_and_tests(name, costs, scale, t
         (["--dataset", "cellularity", "--root", "."], "root must not be given"),
         (["--dataset", "cellularity", "--model", "vgg"], "model must be one of resnet50, small_cnn, got 'vgg'"),
         (["--dataset", "cellularity", "--surrogates", "mea"], "mea"),
-        (["--dataset", "agedb", "--rows", "20"], "rows can be chosen for a generated set only"),
+        (["--dataset", "agedb", "--rows", "20"], "rows can be set for a generated data set only"),
         (["--dataset", "cellularity", "--jobs", "2", "--devices", "2"], "either jobs or devices"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_shared_slow_start_changes_nothing(tmp_path):
         learning_rate=PROTOCOL.learning_rate,
         schedule="cosine",
         augment=augmentation(PROTOCOL),
-        accelerator="cpu",
+        trainer={"accelerator": "cpu"},
         random_state=0,
     ).fit(task.parts.train, validation=task.parts.validation)
     images = task.parts.test_images

@@ -3,6 +3,7 @@
 import pickle
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -40,7 +41,7 @@ def tiny(channels):
 
 def make(**parameters):
     quick = {"backbone": tiny, "epochs": 4, "slow_start": 1, "batch_size": 16, "learning_rate": 1e-2}
-    return RcRImageRegressor(**{"accelerator": "cpu", "random_state": 0, **quick, **parameters})
+    return RcRImageRegressor(**{"trainer": {"accelerator": "cpu"}, "random_state": 0, **quick, **parameters})
 
 
 def same(one, other):
@@ -133,7 +134,7 @@ class TestForms:
             assert make(backbone=backbone, epochs=2).fit(IMAGES, Y).predict(NEW).shape == (40,)
 
     def test_a_rejector_may_have_its_own_backbone(self):
-        model = make(shared=False).fit(IMAGES, Y)
+        model = make(heads={"shared": False}).fit(IMAGES, Y)
         assert model.network_.rejector_backbone is not None
 
 
@@ -209,13 +210,13 @@ class TestRestarts:
 
     def test_a_folder_belongs_to_its_settings(self, tmp_path):
         make(checkpoint_dir=tmp_path).fit(IMAGES, Y)
-        for parameters, name in (({"learning_rate": 0.1}, "learning_rate 0.01"), ({"random_state": 1}, "seed")):
+        half = {"accelerator": "cpu", "precision": "bf16-mixed"}
+        changed = (({"learning_rate": 0.1}, "learning_rate 0.01"), ({"random_state": 1}, "seed"))
+        for parameters, name in (*changed, ({"trainer": half}, "precision None")):
             with pytest.raises(ValueError, match=rf"^checkpoint_dir must hold a run of the same settings, got {name}"):
                 make(checkpoint_dir=tmp_path, **parameters).fit(IMAGES, Y)
-        with pytest.raises(ValueError, match=r"got targets \d+ in .* choose another folder, or resume=False"):
+        with pytest.raises(ValueError, match=r"got targets \d+ in .* choose another folder, or delete this one"):
             make(checkpoint_dir=tmp_path).fit(IMAGES, Y + 1)
-        fresh = make(checkpoint_dir=tmp_path, resume=False, learning_rate=0.1).fit(IMAGES, Y)
-        same(fresh, make(learning_rate=0.1).fit(IMAGES, Y))
 
     def test_a_run_without_a_random_state_keeps_the_one_it_drew(self, tmp_path):
         held_out = {"validation": (NEW, NEW_Y)}
@@ -260,6 +261,63 @@ class TestAugmentation:
         assert sorted(set(told)) == [0, 1, 2]
 
 
+class TestValue:
+    """A fitted model is a value."""
+
+    def test_threads_get_the_bits_that_one_thread_gets(self):
+        model = make(backbone=small_cnn).fit(IMAGES, Y, cost=COST)
+        parts = [NEW[row : row + 5] for row in range(0, 40, 5)]
+        serial = [model.decide(part, 1.0) for part in parts]
+
+        def ask(thread):
+            return [(call % 8, model.decide(parts[call % 8], 1.0)) for call in range(thread, thread + 50)]
+
+        with ThreadPoolExecutor(8) as pool:
+            for part, decision in (answer for answers in pool.map(ask, range(8)) for answer in answers):
+                assert (decision.prediction == serial[part].prediction).all()
+                assert (decision.score == serial[part].score).all()
+
+    def test_predictions_change_nothing_in_the_model(self):
+        model = make(backbone=small_cnn).fit(IMAGES, Y)
+        network, before = model.network_, pickle.dumps(model)
+        model.predict(NEW), model.decision_function(NEW), model.decide(NEW), model.evaluate(NEW, NEW_Y)
+        assert model.network_ is network
+        assert not any(part.training for part in network.modules())
+        assert pickle.dumps(model) == before
+
+    def test_the_network_stays_on_its_device(self):
+        model = make().fit(IMAGES, Y)
+        assert {parameter.device for parameter in model.network_.parameters()} == {model.device_}
+
+    def test_a_model_trained_on_a_device_that_is_missing_here_runs_on_the_cpu(self):
+        if torch.cuda.is_available():
+            pytest.skip("this machine has CUDA")
+        model = make().fit(IMAGES, Y)
+        state = {**model.__getstate__(), "device_": torch.device("cuda", 1)}  # as it was pickled elsewhere
+        loaded = RcRImageRegressor()
+        loaded.__setstate__(state)
+        assert loaded.device_ == torch.device("cpu")
+        np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+
+    def test_results_are_double_precision_arrays_of_single_precision_numbers(self):
+        decision = make().fit(IMAGES, Y).decide(NEW)
+        assert decision.prediction.dtype == decision.score.dtype == np.float64
+        np.testing.assert_array_equal(decision.score, decision.score.astype(np.float32))
+
+    def test_any_precision_of_training_predicts_in_single_precision(self):
+        model = make(trainer={"accelerator": "cpu", "precision": "bf16-true"}).fit(IMAGES, Y)
+        assert {parameter.dtype for parameter in model.network_.parameters()} == {torch.float32}
+        assert np.isfinite(model.predict(NEW)).all()
+
+    def test_a_missing_accelerator_is_one_error_before_training(self, tmp_path):
+        if torch.cuda.is_available():
+            pytest.skip("this machine has CUDA")
+        model = make(trainer={"accelerator": "cuda"}, checkpoint_dir=tmp_path / "run")
+        with pytest.raises(ValueError, match=r"^accelerator must be one that this machine has, got 'cuda'"):
+            model.fit(IMAGES, Y)
+        assert not (tmp_path / "run").exists()
+
+
 class TestObject:
     def test_it_pickles_and_clones(self):
         model = make().fit(IMAGES, Y)
@@ -267,7 +325,8 @@ class TestObject:
         assert clone(model).get_params() == model.get_params()
 
     def test_half_precision_and_accumulation_train(self):
-        model = make(precision="bf16-mixed", accumulate=2, early_stopping=1).fit(IMAGES, Y)
+        trainer = {"accelerator": "cpu", "precision": "bf16-mixed", "accumulate_grad_batches": 2}
+        model = make(trainer=trainer, early_stopping=1).fit(IMAGES, Y)
         assert np.isfinite(model.predict(NEW)).all()
 
     def test_nothing_is_said_unless_wanted(self, capfd):
@@ -299,8 +358,21 @@ class TestErrors:
             ({"early_stopping": 0}, r"^early_stopping must be an int >= 1 or None, got 0$"),
             ({"cost": -1.0}, r"^cost must be >= 0, got -1\.0 at row 0$"),
             ({"cost": "price"}, r"names a column, so X must be a DataFrame"),
-            ({"devices": 2, "random_state": None}, r"^random_state must be an int where several processes"),
-            ({"devices": 2}, r"^checkpoint_dir must be a folder that all processes share, got None$"),
+            ({"trainer": {"devices": 2}, "random_state": None}, r"^random_state must be an int if several processes"),
+            ({"trainer": {"devices": 2}}, r"^checkpoint_dir must be a folder that all processes share, got None$"),
+            ({"trainer": {"max_epochs": 9}}, r"^trainer must not contain 'max_epochs': set epochs instead$"),
+            ({"trainer": {"callbacks": []}}, r"^trainer must not contain 'callbacks': the training needs its own"),
+            (
+                {"trainer": {"precison": 16}},
+                r"^trainer must contain arguments .*, got 'precison': did you mean 'precision'",
+            ),
+            (
+                {"trainer": {"precision": "17"}},
+                r"^trainer must contain valid arguments of Lightning's Trainer, got .*17",
+            ),
+            ({"trainer": {"accelerator": "gpus"}}, r"^accelerator must be one of auto, gpu, cpu, .*, got 'gpus'$"),
+            ({"heads": {"hidden": (3,)}}, r"^heads must be a mapping with the keys .*, got \['hidden'\]$"),
+            ({"heads": {"rejector_hidden": (0,)}}, r"^rejector_hidden must be ints >= 1, got \(0,\)$"),
         ],
     )
     def test_a_parameter_out_of_range_is_refused_by_fit(self, parameters, message):
@@ -324,8 +396,8 @@ class TestErrors:
             ((IMAGES, np.ones(60)), r"^y must not be constant, got 1\.0 in all 48 rows$"),
             ((IMAGES,), r"^data must be \(images, y\) or \(images, y, cost\), got a tuple of 1$"),
             (IMAGES, r"^images need their targets: pass \(images, y\), got y=None$"),
-            ((IMAGES[:1], Y[:1]), r"^training needs rows to train on and rows to choose by, got 1 in all$"),
-            (Rows(IMAGES), r"^a Dataset must give \(image, target\) or \(image, target, cost\), got a tuple of 1$"),
+            ((IMAGES[:1], Y[:1]), r"^training needs training rows and validation rows, got 1 in all$"),
+            (Rows(IMAGES), r"^a Dataset must return \(image, target\) or \(image, target, cost\), got a tuple of 1$"),
             (Rows([], []), r"^a Dataset of images must have at least one row, got Rows$"),
         ],
     )
