@@ -1,4 +1,4 @@
-"""Tensors with one number per row: (n,) or (n, 1) of any float type in, checked (n,) in full precision out."""
+"""Checked tensors of shape (n,) from tensors with one number per row."""
 
 from __future__ import annotations
 

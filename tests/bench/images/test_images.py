@@ -134,7 +134,7 @@ def test_a_folder_in_the_published_layout_trains_and_tests(name, costs, scale, t
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dataset", "agedb"], "--root FOLDER must be a folder with the pictures of AgeDB"),
+        (["--dataset", "agedb"], "--root FOLDER must be a folder with the images of AgeDB"),
         (["--dataset", "breastpathq"], "columns slide, rid, y with y in [0, 1]"),
         (["--dataset", "agedb", "--root", "no/such/folder"], "no/such/folder must be a folder"),
         (["--dataset", "faces"], "dataset must be one of agedb, breastpathq, cellularity, got 'faces'"),
