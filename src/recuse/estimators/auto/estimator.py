@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from recuse import losses
-from recuse.costs import Cost, resolve
+from recuse.costs import Cost
 from recuse.estimators.auto.blending import (
     Opinion,
     blend_regressors,
@@ -31,8 +31,8 @@ from recuse.estimators.subestimators import Sample
 from recuse.losses import SQUARED, LossLike
 from recuse.progress import progress_bar
 from recuse.tabular.encoder import TableEncoder
-from recuse.tabular.folds import check_folds, folds_of, marked
-from recuse.tabular.rows import Rows, without
+from recuse.tabular.folds import check_folds, folds_of
+from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
 from recuse.validation import is_rate, require
 
@@ -158,26 +158,11 @@ class AutoRejector(RejectingRegressor):
             clock = Clock(self.time_limit)
             self._check_parameters()
             self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
-            rows = self._canonical_rows(X, y, sample_weight)
+            rows = self._training_rows(X, y, self.cost_, sample_weight, cv=self.cv)
             self._encoder = TableEncoder().fit(rows.X, rows.weight)
             self._target = target_moments(rows.y, rows.weight)
             self._learn(rows, clock)
         return self
-
-    def predict(self, X: Any) -> Floats:
-        """Give h(x) for every row, accepted or not.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
-        """
-        features = self._features(X)  # first, since it checks that there has been a fit
-        said = self._regressor.by_fold(features)
-        return np.asarray(np.mean([fold.prediction for fold in said], axis=0))
 
     def expected_loss(self, X: Any) -> Floats:
         """Give the estimated risk E[(h(x) - y)^2 | x] of every row, in squared units of the target, or that of `loss`.
@@ -190,22 +175,7 @@ class AutoRejector(RejectingRegressor):
         -------
         ndarray of shape (n_rows,)
         """
-        return self._ask(X)[1]
-
-    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
-        """Give, for every row, what accepting it saves: its cost less its expected loss; > 0 to accept.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        cost : float, array-like, callable or str, optional
-            Any cost; needed where the model was fitted with one cost per row.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
-        return self._cost_of_rows(self._check_new_rows(X), cost) - self.expected_loss(X)
+        return self._ask(self._check_new_rows(X))[1]
 
     @property
     def serves_any_cost(self) -> bool:
@@ -223,18 +193,6 @@ class AutoRejector(RejectingRegressor):
     def _chosen(self) -> tuple[dict[str, Learner], dict[str, Learner]]:
         """Give the regressors and the models of the risk to try."""
         return chosen(self.learners, LEARNERS, "learners"), chosen(self.risk_models, RISK_MODELS, "risk_models")
-
-    def _canonical_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Rows:
-        """Check everything, and give distinct rows whose features know nothing of the cost."""
-        X, y = self._check_training_rows(X, y)
-        cost = resolve(self.cost_, X, len(y))
-        X = without(X, self._cost_column)
-        part = None if self.cv is None else marked(self.cv, X, y)
-        return self._check_distinct(Rows.check(X, y, cost, sample_weight, part))
-
-    @property
-    def _cost_column(self) -> str | None:
-        return self.cost_ if isinstance(self.cost_, str) else None
 
     def _learn(self, rows: Rows, clock: Clock) -> None:
         features, random = self._encoder.transform(rows.X), check_random_state(self.random_state)
@@ -286,17 +244,17 @@ class AutoRejector(RejectingRegressor):
         columns = {**_by_target("target", rows.y), **_by_target("prediction", said.prediction)}
         self.out_of_fold_ = pd.DataFrame({**columns, "expected_loss": risk, "cost": rows.cost, "weight": rows.weight})
 
-    def _judge(self, X: Any, cost: Floats) -> tuple[Floats, Floats]:
-        prediction, risk = self._ask(X)
+    def _predictions(self, rows: Any) -> Floats:
+        folds = self._regressor.by_fold(self._encoder.transform(rows))
+        return np.asarray(np.mean([fold.prediction for fold in folds], axis=0))
+
+    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
+        prediction, risk = self._ask(rows)
         return prediction, cost - risk
 
-    def _features(self, X: Any) -> Floats:
-        rows = self._check_new_rows(X)
-        return self._encoder.transform(without(rows, self._cost_column))
-
-    def _ask(self, X: Any) -> tuple[Floats, Floats]:
+    def _ask(self, rows: Any) -> tuple[Floats, Floats]:
         """Give predictions and expected losses."""
-        features = self._features(X)
+        features = self._encoder.transform(rows)
         folds = self._regressor.by_fold(features)
         prediction = np.mean([said.prediction for said in folds], axis=0)
         seen = np.column_stack([features, self._novelty(features)])

@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from recuse.costs import Cost, is_constant, needs_rows
-from recuse.decision import Decision
 from recuse.deep.two_heads import TwoHeads
 from recuse.engine.schedule import slow_start_epochs
 from recuse.estimators.base import RejectingRegressor
@@ -199,38 +198,6 @@ class RcRImageRegressor(RejectingRegressor):
             self._train(train, held_out, seed, slow_start)
         return self
 
-    def predict(self, X: Any) -> Floats:
-        """Give h(x) for every image (n,), accepted or not; X as in `fit`, without targets."""
-        images = self._check_new_rows(X)
-        # any cost will do: the prediction does not depend on it
-        return self._outputs(images, np.ones(len(images)))[0]
-
-    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
-        """Give a score for every image (n,), > 0 to accept.
-
-        Parameters
-        ----------
-        X : array or Tensor of shape (n, channel, height, width), or Dataset
-        cost : float, array-like or callable, optional
-            Needed where the model was fitted with one cost per row.
-        """
-        images = self._check_new_rows(X)
-        return self._outputs(images, self._cost_of_rows(X, cost))[1]
-
-    def decide(self, X: Any, cost: Cost | None = None) -> Decision:
-        """Predict every image and say which predictions to use.
-
-        Parameters
-        ----------
-        X : array or Tensor of shape (n, channel, height, width), or Dataset
-        cost : float, array-like or callable, optional
-            Another cost than the one the model was fitted for, where it can serve that.
-        """
-        images = self._check_new_rows(X)
-        rows_cost = self._cost_of_rows(X, cost)
-        prediction, score = self._outputs(images, rows_cost)
-        return Decision(prediction, score > 0, score, rows_cost)
-
     def evaluate(self, data: Any, y: ArrayLike | None = None, *, cost: Cost | None = None) -> dict[str, float]:
         """Measure the decisions on rows with targets, in any of the forms of `fit`; see `recuse.metrics.evaluate`."""
         check_is_fitted(self)
@@ -291,16 +258,21 @@ class RcRImageRegressor(RejectingRegressor):
             raise ValueError(f"images must have {self.n_channels_} channels, as in fit, got {channels}")
         return images
 
+    def _predictions(self, rows: Images) -> Floats:
+        # any cost will do: the prediction does not depend on it
+        return self._judge(rows, np.ones(len(rows)))[0]  # type: ignore[arg-type]
+
     @torch.inference_mode()
-    def _outputs(self, images: Images, cost: Floats) -> tuple[Floats, Floats]:
+    def _judge(self, rows: Images, cost: Floats) -> tuple[Floats, Floats]:
         """Give predictions and scores in double precision."""
+        images = rows
         device = _device(self.accelerator)
         network = self.network_.to(device)
         outputs = []
         for first in range(0, len(cost), self.batch_size):
-            rows = range(first, min(first + self.batch_size, len(cost)))
-            x = torch.stack([image_of(images, row) for row in rows]).to(device)
-            costs = torch.as_tensor(cost[rows.start : rows.stop] / self._scale**2, dtype=torch.float32, device=device)
+            block = range(first, min(first + self.batch_size, len(cost)))
+            x = torch.stack([image_of(images, row) for row in block]).to(device)
+            costs = torch.as_tensor(cost[block.start : block.stop] / self._scale**2, dtype=torch.float32, device=device)
             outputs.append(torch.stack(network(x, costs)).double().cpu())
         network.to("cpu")
         prediction, score = torch.cat(outputs, dim=1).numpy()

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from recuse import losses
-from recuse.costs import Cost, resolve
+from recuse.costs import Cost
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.risk.model import learn_risk
 from recuse.estimators.subestimators import (
@@ -26,8 +26,8 @@ from recuse.estimators.subestimators import (
 )
 from recuse.losses import SQUARED, LossLike
 from recuse.tabular.encoder import TableEncoder
-from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split, marked, random_folds
-from recuse.tabular.rows import Rows, without
+from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split
+from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
 from recuse.validation import is_count, is_rate, require
 
@@ -190,19 +190,6 @@ class RiskRejector(RejectingRegressor):
             self._fit_risk(rows, splits, random)
         return self
 
-    def predict(self, X: Any) -> Floats:
-        """Give h(x) for every row, accepted or not; the mean over the regressors.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
-        """
-        return self._ask_all(X)[1].prediction
-
     def expected_loss(self, X: Any) -> Floats:
         """Give the estimated risk E[(h(x) - y)^2 | x] of every row, in squared units of the target, or that of `loss`.
 
@@ -214,22 +201,7 @@ class RiskRejector(RejectingRegressor):
         -------
         ndarray of shape (n_rows,)
         """
-        return self._risk_of(*self._ask_all(X))
-
-    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
-        """Give, for every row, what accepting it saves: its cost less its expected loss; > 0 to accept.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        cost : float, array-like, callable or str, optional
-            Any cost; needed where the model was fitted with one cost per row.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
-        return self._cost_of_rows(self._check_new_rows(X), cost) - self.expected_loss(X)
+        return self._risk_of(*self._ask(self.regressors_, self._check_new_rows(X)))
 
     @property
     def serves_any_cost(self) -> bool:
@@ -259,15 +231,7 @@ class RiskRejector(RejectingRegressor):
 
     def _rows_without_cost(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Rows:
         """Check everything, the cost too, and give canonical rows that know nothing of it."""
-        X, y = self._check_training_rows(X, y)
-        resolve(self.cost_, X, len(y))
-        X = without(X, self._cost_column)
-        part = marked(self.cv, X, y) if self._divides else None
-        return self._check_distinct(Rows.check(X, y, 1.0, sample_weight, part))
-
-    @property
-    def _cost_column(self) -> str | None:
-        return self.cost_ if isinstance(self.cost_, str) else None
+        return self._training_rows(X, y, self.cost_, sample_weight, cv=self.cv if self._divides else None)
 
     @property
     def _divides(self) -> bool:
@@ -280,7 +244,7 @@ class RiskRejector(RejectingRegressor):
         everything = np.arange(len(rows))
         if self.prefit or self.residuals == "train":
             return [(everything, everything)]
-        return [held_out_split(len(rows), self.holdout, random)]
+        return [held_out_split(rows, self.holdout, random)]
 
     def _fit_regressors(self, rows: Rows, splits: list[Split], random: np.random.RandomState) -> None:
         self._asks_rows = bool(self.prefit)
@@ -306,7 +270,8 @@ class RiskRejector(RejectingRegressor):
         sizes = [len(test) for _, test in splits]
         if len(splits) > 1:
             return np.repeat(np.arange(len(splits)), sizes)
-        return random_folds(sizes[0], self.cv if is_count(self.cv) else _FOLDS, random)
+        count = self.cv if is_count(self.cv) else _FOLDS
+        return random.permutation(np.arange(sizes[0]) % min(count, sizes[0]))
 
     def _residuals(self, rows: Rows, splits: list[Split]) -> Sample:
         """Give the inputs (row, input), targets (row,) and weights (row,) of the risk model, split by split."""
@@ -324,12 +289,11 @@ class RiskRejector(RejectingRegressor):
         features = self._encoder.transform(X)
         return features, answers(models, X if self._asks_rows else features, self._n_targets)
 
-    def _ask_all(self, X: Any) -> tuple[Floats, Answers]:
-        rows = self._check_new_rows(X)
-        return self._ask(self.regressors_, without(rows, self._cost_column))
+    def _predictions(self, rows: Any) -> Floats:
+        return self._ask(self.regressors_, rows)[1].prediction
 
-    def _judge(self, X: Any, cost: Floats) -> tuple[Floats, Floats]:
-        features, said = self._ask_all(X)
+    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
+        features, said = self._ask(self.regressors_, rows)
         return said.prediction, cost - self._risk_of(features, said)
 
     def _risk_of(self, features: Floats, said: Answers) -> Floats:
