@@ -69,11 +69,14 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         cv: Any = None,
         reset: bool = True,
+        merge_costs: bool = False,
     ) -> Rows:
         """Check rows to learn from, and bring them to their canonical form."""
         table, target, row_cost = self._check_training_rows(X, y, cost, reset=reset)
         part = mark_splits(cv, table, target, groups)
-        rows = Rows.canonical(table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part)
+        rows = Rows.canonical(
+            table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part, merge_costs=merge_costs
+        )
         if len(rows) < 2:
             raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
         if reset and is_constant_target(rows.y):

@@ -27,10 +27,12 @@ class Origin:
         Position of each given row among the canonical rows; -1 for a row of weight zero.
     index : pandas Index or None
         Labels of the given rows, where `X` was a DataFrame.
+    cost : ndarray of shape (given row,)
     """
 
     place: Places
     index: pd.Index[Any] | None
+    cost: Floats
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Rows:
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         part: NDArray[np.int8] | None = None,
+        merge_costs: bool = False,
     ) -> Self:
         """Merge equal rows and sort.
 
@@ -84,6 +87,8 @@ class Rows:
         sample_weight : array-like of shape (row,), optional
         groups : array-like of shape (row,), optional
         part : ndarray of shape (row, split), optional
+        merge_costs : bool, default=False
+            Whether rows that differ only in their cost are equal.
         """
         weight = row_values(1.0 if sample_weight is None else sample_weight, "sample_weight", len(y))
         if weight.sum() <= 0:
@@ -91,7 +96,7 @@ class Rows:
         features = _sortable(X)
         group = _row_codes(features) if groups is None else _group_codes(groups, len(y))
         part = np.empty((len(y), 0), np.int8) if part is None else part
-        columns: list[NDArray[Any]] = [part, cost, y, features]
+        columns: list[NDArray[Any]] = [part, y, features] if merge_costs else [part, cost, y, features]
         if groups is not None:
             columns.insert(0, group)
         rows = cls(X, y, cost, weight, group, part)
@@ -111,7 +116,7 @@ class Rows:
         place[present] = np.cumsum(starts) - 1
         index = self.X.index if isinstance(self.X, pd.DataFrame) else None
         weight = np.add.reduceat(self.weight[present], first)
-        return replace(self.take(present[first]), weight=weight, origin=Origin(place, index))
+        return replace(self.take(present[first]), weight=weight, origin=Origin(place, index, self.cost))
 
     def take(self, rows: Places) -> Self:
         """Give some of the rows."""
