@@ -163,9 +163,7 @@ def _place_cells(draws: _Draws, radius: Floats, most: int) -> tuple[Floats, Floa
     """Return cell centres in units of the side; of its candidates, a cell takes a free one near the cluster."""
     tries = np.moveaxis(1.1 * draws.places - 0.05, 3, 0)  # (2, n, cell, candidate)
     centre = np.moveaxis(0.2 + 0.6 * draws.patch[:, 4:6], 1, 0).astype(np.float32)[:, :, None, None]
-    pull = 1.6 * np.maximum(draws.patch[:, 6] - 0.45, 0.0).astype(
-        np.float32
-    )  # 45 % have no cluster
+    pull = 1.6 * np.maximum(draws.patch[:, 6] - 0.45, 0.0).astype(np.float32)  # 45 % have no cluster
     away = pull[:, None, None] * np.sqrt(np.square(tries - centre).sum(axis=0))
     x, y = (np.empty((len(radius), most), np.float32) for _ in range(2))
     every = np.arange(len(radius))

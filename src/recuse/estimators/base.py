@@ -1,9 +1,9 @@
-"""Base classes of the estimators: checks of their input, and what every rejecting regressor offers."""
+"""Base classes of the estimators: checks of their input, and the interface of every rejecting regressor."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,35 +16,37 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recuse.costs import Cost, is_constant, needs_rows, resolve
 from recuse.decision import Decision
-from recuse.estimators.rate_search import check_validation, in_validation
 from recuse.losses import SQUARED, TargetLoss
+from recuse.tabular.folds import mark_splits
 from recuse.tabular.rows import Rows, is_constant_target
 
 __all__ = ["CheckedRegressor", "RejectingRegressor"]
 
 Floats = NDArray[np.float64]
+Table = pd.DataFrame | Floats
 
 _LARGEST = 1e150
 
 
 class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """What the estimators of this package ask of their input, whether they reject or not.
+    """Checks of the input of all estimators, whether they reject or not.
 
-    One that can predict several targets at once says so by `_several_targets`; `fit` then sets `_n_targets`.
+    A subclass that predicts several targets at once sets `_several_targets`; `fit` then sets `_n_targets`.
     """
 
     _several_targets = False
     _n_targets = 1
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn what the estimator can do."""
+        """Describe the estimator to scikit-learn."""
         tags: Tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = self._several_targets
+        tags.input_tags.allow_nan = True
         return tags
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was if the block fails or is interrupted."""
+        """Restore the estimator if the block fails or is interrupted."""
         before = self.__dict__.copy()
         try:
             yield
@@ -52,20 +54,29 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__ = before
             raise
 
-    def _check_new_rows(self, X: Any) -> pd.DataFrame | Floats:
-        """Check rows to decide on against what `fit` saw."""
+    def _check_new_rows(self, X: Any) -> Table:
+        """Check rows to predict against the rows of `fit`; the column of the cost is left out."""
         check_is_fitted(self)
-        return self._check_features(X, reset=False)
+        return self._check_features(_without(X, _column_of(getattr(self, "cost_", None))), reset=False)
 
     def _training_rows(
-        self, X: Any, y: Any, cost: Cost, sample_weight: ArrayLike | None, *, reset: bool = True
+        self,
+        X: Any,
+        y: Any,
+        cost: Cost,
+        sample_weight: ArrayLike | None,
+        *,
+        groups: ArrayLike | None = None,
+        cv: Any = None,
+        reset: bool = True,
+        merge_costs: bool = False,
     ) -> Rows:
         """Check rows to learn from, and bring them to their canonical form."""
-        X, y = self._check_training_rows(X, y, reset=reset)
-        return self._check_distinct(Rows.check(X, y, cost, sample_weight), reset=reset)
-
-    def _check_distinct(self, rows: Rows, *, reset: bool = True) -> Rows:
-        """See whether enough is left to learn from, once equal rows are one and those of no weight are gone."""
+        table, target, row_cost = self._check_training_rows(X, y, cost, reset=reset)
+        part = mark_splits(cv, table, target, groups)
+        rows = Rows.canonical(
+            table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part, merge_costs=merge_costs
+        )
         if len(rows) < 2:
             raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
         if reset and is_constant_target(rows.y):
@@ -73,19 +84,14 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return rows
 
     def _check_training_rows(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        reset: bool = True,
-        min_rows: int = 2,
-    ) -> tuple[pd.DataFrame | Floats, Floats]:
-        """Check rows to learn from: enough of them, with finite targets that, in training, are not all alike."""
+        self, X: Any, y: Any, cost: Cost, *, reset: bool = True, min_rows: int = 2
+    ) -> tuple[Table, Floats, Floats]:
+        """Check features, finite targets that are not all equal, and one cost per row."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        X = self._check_features(X, reset=reset)
+        table = self._check_features(_without(X, _column_of(cost)), reset=reset)
         target = self._check_target(y, reset=reset)
-        check_consistent_length(X, target)
+        check_consistent_length(table, target)
         if len(target) < min_rows:
             raise ValueError(f"training needs at least {min_rows} rows, got n_samples = {len(target)}")
         largest = np.abs(target).max()
@@ -93,7 +99,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y must be at most {_LARGEST} in size, so that it can be squared, got {largest}")
         if reset and is_constant_target(target):
             raise ValueError(f"y must not be constant, got {target[0]} in all {len(target)} rows")
-        return X, target
+        return table, target, _resolved(cost, X, table)
 
     def _check_target(self, y: Any, *, reset: bool) -> Floats:
         """Give finite targets (row,), or (row, output) where there are several and the estimator can predict them."""
@@ -110,17 +116,23 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return target
 
     def _validation_rows(self, validation: Any, cost: Cost, *, with_cost: bool = True) -> Rows:
-        """Check the user's own rows to choose by, which may bring their costs along."""
-        check_validation(validation, {2: "(X, y)", 3: "(X, y, cost)"} if with_cost else {2: "(X, y)"})
+        """Check the validation rows of a user, which may have their own costs."""
+        _check_form(validation, {2: "(X, y)", 3: "(X, y, cost)"} if with_cost else {2: "(X, y)"})
         if len(validation) == 2 and needs_rows(cost):
             raise ValueError("cost has one value per row, so validation needs its own: pass (X, y, cost)")
-        with in_validation():
-            X, y = self._check_training_rows(validation[0], validation[1], reset=False, min_rows=1)
-            return Rows.check(X, y, cost if len(validation) == 2 else validation[2], None)
+        try:
+            own_cost = cost if len(validation) == 2 else validation[2]
+            X, y = validation[0], validation[1]
+            return Rows.canonical(*self._check_training_rows(X, y, own_cost, reset=False, min_rows=1))
+        except ValueError as error:
+            raise ValueError(f"in validation: {error}") from error
 
-    def _check_features(self, X: Any, *, reset: bool) -> pd.DataFrame | Floats:
+    def _check_features(self, X: Any, *, reset: bool) -> Table:
         if not isinstance(X, pd.DataFrame):
-            rows: Floats = validate_data(self, X, reset=reset, dtype=np.float64)
+            rows: Floats = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+            if np.isinf(rows).any():
+                row, column = np.argwhere(np.isinf(rows))[0]
+                raise ValueError(f"X must not contain infinity, got {rows[row, column]} at row {row}, column {column}")
             return rows
         if X.shape[0] == 0 or X.shape[1] == 0:
             raise ValueError(f"X must have at least one row and one column, got 0 in shape {X.shape}")
@@ -132,11 +144,11 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class RejectingRegressor(CheckedRegressor, ABC):
-    """A regressor that may step aside, at a cost, with scikit-learn's conventions.
+    """A regressor that can reject a row, at a cost, with scikit-learn's conventions.
 
-    A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and says by `serves_any_cost` whether
-    it can decide at a cost it was not fitted for. One that can aim at another loss than the squared error also sets
-    `loss_`, the loss its costs are stated in.
+    A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and implements `_predictions`, `_judge` and
+    `serves_any_cost`. One that can minimise another loss than the squared error also sets `loss_`, the loss in whose
+    units its costs are.
     """
 
     cost: Cost
@@ -144,55 +156,112 @@ class RejectingRegressor(CheckedRegressor, ABC):
     loss_: TargetLoss = SQUARED
 
     @abstractmethod
-    def predict(self, X: Any) -> Floats:
-        """Give h(x) for every row, accepted or not."""
+    def _predictions(self, rows: Any) -> Floats:
+        """Give h(x) for checked rows."""
 
     @abstractmethod
-    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
-        """Give a score for every row; the row is accepted where it is > 0."""
+    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
+        """Give h(x) and the score of checked rows, each at its cost."""
 
     @property
     @abstractmethod
     def serves_any_cost(self) -> bool:
         """Whether the fitted estimator can decide at any cost, and not only at the one it was fitted for."""
 
-    def decide(self, X: Any, cost: Cost | None = None) -> Decision:
-        """Predict every row and say which predictions to use.
+    def predict(self, X: Any) -> Floats:
+        """Predict every row, whether it would be accepted or not.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        return self._predictions(self._check_new_rows(X))
+
+    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
+        """Compute the score of every row; a row is accepted where its score is > 0.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         cost : float, array-like, callable or str, optional
-            Another cost than the one the estimator was fitted for, where it can serve that.
+            Another cost than the one of `fit`, where the estimator can serve that.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        rows = self._check_new_rows(X)
+        return self._judge(rows, self._cost_of_rows(cost, X, rows))[1]
+
+    def decide(self, X: Any, cost: Cost | None = None) -> Decision:
+        """Predict every row and decide which predictions to accept.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        cost : float, array-like, callable or str, optional
+            Another cost than the one of `fit`, where the estimator can serve that.
 
         Returns
         -------
         Decision
         """
-        rows_cost = self._cost_of_rows(self._check_new_rows(X), cost)
-        prediction, score = self._judge(X, rows_cost)
+        rows = self._check_new_rows(X)
+        row_cost = self._cost_of_rows(cost, X, rows)
+        prediction, score = self._judge(rows, row_cost)
         index = X.index if isinstance(X, pd.DataFrame) else None
-        return Decision(prediction, score > 0, score, rows_cost, index=index, loss=self.loss_)
+        return Decision(prediction, score > 0, score, row_cost, index=index, loss=self.loss_)
 
-    def _judge(self, X: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Give predictions and scores; an estimator whose scores need the predictions may save asking twice."""
-        return self.predict(X), self.decision_function(X, cost)
+    def _cost_of_rows(self, cost: Cost | None, X: Any, rows: Any) -> Floats:
+        """Resolve the cost of each row: the one passed, else the one of `fit`.
 
-    def _cost_of_rows(self, X: Any, cost: Cost | None) -> Floats:
-        """One cost for each row, by the caller's word or else as in `fit`; an error if neither will do."""
-        n_rows = len(X)
+        Parameters
+        ----------
+        cost : float, array-like, callable, str or None
+        X : array-like or DataFrame
+            The rows of the user, which may have the column of the cost.
+        rows : DataFrame or ndarray
+            The same, checked and without that column; passed to a callable.
+        """
         if cost is None:
             if needs_rows(self.cost_):
                 raise ValueError(
                     f"{type(self).__name__} was fitted with one cost per row, so new rows need theirs: "
                     "pass cost=, a number or one value per row"
                 )
-            return resolve(self.cost_, X, n_rows)
-        rows = resolve(cost, X, n_rows)
-        if not self.serves_any_cost and is_constant(self.cost_) and not np.all(rows == self.cost_):
-            other = rows[rows != self.cost_][0]
+            return _resolved(self.cost_, X, rows)
+        row_cost = _resolved(cost, X, rows)
+        if not self.serves_any_cost and is_constant(self.cost_) and not np.all(row_cost == self.cost_):
+            other = row_cost[row_cost != self.cost_][0]
             raise ValueError(
                 f"{type(self).__name__} was fitted for cost {self.cost_} and cannot decide at cost {other}: "
                 "fit it again with that cost, or with one cost per row"
             )
-        return rows
+        return row_cost
+
+
+def _resolved(cost: Cost, X: Any, rows: Any) -> Floats:
+    """Look a column up in the table of the user; pass checked rows to a callable."""
+    return resolve(cost, X if isinstance(cost, str) else rows, len(rows))
+
+
+def _column_of(cost: object) -> str | None:
+    """Give the name of the column that holds the cost, if there is one."""
+    return cost if isinstance(cost, str) else None
+
+
+def _without(X: Any, column: str | None) -> Any:
+    """Drop the column that holds the cost, which is no feature, if it is there."""
+    return X.drop(columns=column, errors="ignore") if column is not None and isinstance(X, pd.DataFrame) else X
+
+
+def _check_form(validation: object, forms: dict[int, str]) -> None:
+    """Check that validation rows are a tuple of one of these forms, by length."""
+    if not isinstance(validation, tuple | list) or len(validation) not in forms:
+        kind = type(validation).__name__
+        got = f"a {kind} of {len(validation)}" if isinstance(validation, Sequence) else kind
+        raise ValueError(f"validation must be a tuple {' or '.join(forms.values())}, got {got}")

@@ -23,6 +23,7 @@ from recuse.estimators.rate_search import (
     check_trial_parameters,
     divide,
     draw_seeds,
+    engine_table,
     learning_rates,
     report_diverged,
 )
@@ -195,7 +196,7 @@ class StackedMLPRegressor(CheckedRegressor):
         units, hidden = self._units, tuple(self.hidden)
         inputs, n_outputs = units.encoder.n_features, units.n_outputs
         build = partial(StackedMLP, inputs=inputs, hidden=hidden, outputs=n_outputs, device=self.device)
-        tables = [units.table(train, shuffle)], [units.table(held_out)]
+        tables = [engine_table(units, train, shuffle)], [engine_table(units, held_out)]
         with progress_bar("training", self.epochs, show=self.verbose) as tell:
             plan = Plan(epochs=self.epochs, batch_size=self.batch_size, device=self.device, on_epoch=tell)
             return train_regressors(*tables, members, Networks(build, build), plan, units.engine_loss)

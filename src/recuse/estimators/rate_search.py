@@ -6,27 +6,29 @@ What the estimators trained on the stacked engine share: their parameters, the r
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from recuse.engine.batches import Table
 from recuse.engine.best_epoch import Trained
 from recuse.engine.trainer import Member
 from recuse.tabular.folds import held_out_split
 from recuse.tabular.rows import Rows
+from recuse.tabular.units import Units
 from recuse.validation import is_count, is_rate, require
 
 __all__ = [
     "best_trials",
     "check_trial_parameters",
-    "check_validation",
     "divide",
     "draw_seeds",
-    "in_validation",
+    "engine_table",
     "learning_rates",
     "report_diverged",
 ]
@@ -63,25 +65,22 @@ def draw_seeds(random: np.random.RandomState, count: int) -> list[int]:
 
 def divide(rows: Rows, fraction: float, random: np.random.RandomState) -> tuple[Rows, Rows]:
     """Give the rows to train on and a random share of the rows to choose by; at least one of each."""
-    train, held_out = held_out_split(len(rows), fraction, random)
+    train, held_out = held_out_split(rows, fraction, random)
     return rows.take(train), rows.take(held_out)
 
 
-def check_validation(validation: object, forms: dict[int, str]) -> None:
-    """Check that the user's validation rows come as a tuple of one of these forms, by length."""
-    if not isinstance(validation, tuple | list) or len(validation) not in forms:
-        kind = type(validation).__name__
-        got = f"a {kind} of {len(validation)}" if isinstance(validation, Sequence) else kind
-        raise ValueError(f"validation must be a tuple {' or '.join(forms.values())}, got {got}")
-
-
-@contextmanager
-def in_validation() -> Iterator[None]:
-    """Say of an error that it is about the validation rows."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"in validation: {error}") from error
+def engine_table(units: Units, rows: Rows, seed: int = 0) -> Table:
+    """Give rows as a table of the engine; the seed fixes the order of minibatches."""
+    features = units.features(rows.X)
+    varied = units.log_cost is not None
+    return Table(
+        x=_tensor(features),
+        y=_tensor((rows.y - units.target_mean) / units.target_scale),
+        weight=None if np.ptp(rows.weight) == 0 else _tensor(rows.weight),
+        cost=_tensor(units.cost(rows.cost)) if varied else None,
+        rejector_x=_tensor(units.rejector_features(features, rows.cost)) if varied else None,
+        seed=seed,
+    )
 
 
 def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
@@ -127,3 +126,7 @@ def report_diverged(trained: Trained, members: Sequence[Member], n_rates: int) -
             stacklevel=4,  # the caller of fit
         )
     return diverged
+
+
+def _tensor(values: NDArray[np.float64]) -> Tensor:
+    return torch.as_tensor(values, dtype=torch.float32)

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
-__all__ = ["TableEncoder"]
+__all__ = ["Encoded", "TableEncoder"]
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +62,14 @@ class CategoryColumn:
         return hot
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """Features and novelty of some rows."""
+
+    features: Floats
+    novelty: Floats
+
+
 class TableEncoder:
     """Learn from a table how to turn such tables into features.
 
@@ -93,6 +101,26 @@ class TableEncoder:
         """Give features (row, feature)."""
         frame = self._frame(X)
         return np.column_stack([column.encode(frame[column.name]) for column in self.columns_])
+
+    def encode(self, X: pd.DataFrame | Floats) -> Encoded:
+        """Give features and novelty."""
+        features = self.transform(X)
+        return Encoded(features, np.zeros((len(features), len(self.columns_))))
+
+    @property
+    def slices(self) -> list[slice]:
+        """Features of each column."""
+        widths = [
+            1 + column.flag_missing if isinstance(column, NumericColumn) else len(column.levels) + column.missing
+            for column in self.columns_
+        ]
+        ends = np.cumsum(widths)
+        return [slice(int(end) - width, int(end)) for end, width in zip(ends, widths, strict=True)]
+
+    @property
+    def missing_row(self) -> Floats:
+        """What a row encodes to whose cells are all missing."""
+        return np.zeros(self.n_features)
 
     def _frame(self, X: pd.DataFrame | Floats) -> pd.DataFrame:
         """Find the columns by name where both tables have names, else by position."""

@@ -1,17 +1,17 @@
-"""Folds: any form of `cv` in, pairs of rows to fit to and rows to ask about out."""
+"""Splits of the training rows: folds for cross-fitting and held-out rows, both by group."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.model_selection import check_cv
+from numpy.typing import ArrayLike, NDArray
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, check_cv, train_test_split
 
 from recuse.tabular.rows import Rows
 from recuse.validation import is_count, require
 
-__all__ = ["check_folds", "folds_of", "held_out_split", "marked", "random_folds"]
+__all__ = ["Split", "check_folds", "folds_of", "held_out_split", "is_partition", "mark_splits"]
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -19,20 +19,20 @@ _TRAIN, _TEST = 1, 2
 
 
 def check_folds(cv: Any) -> None:
-    """Check the form of `cv`; what it divides is not known yet."""
+    """Check the form of `cv`, before there are rows to split."""
     divides = hasattr(cv, "split") or hasattr(cv, "__iter__")
-    usable = is_count(cv, least=2) or (divides and not isinstance(cv, str))  # text can be split too
+    usable = is_count(cv, least=2) or (divides and not isinstance(cv, str))  # text has a method `split` too
     require(usable, "cv", "an int >= 2, a splitter or an iterable of (train, test)", cv)
 
 
-def marked(cv: Any, X: Any, y: NDArray[np.float64]) -> NDArray[np.int8] | None:
-    """Mark each row (row, split) as of the training or the test part; None where `cv` is just a number.
+def mark_splits(cv: Any, X: Any, y: NDArray[np.float64], groups: ArrayLike | None) -> NDArray[np.int8] | None:
+    """Mark each row (row, split) as part of the training or the test rows; None where `cv` is a number.
 
-    The marks stay with the rows while these are sorted and merged.
+    The marks stay with the rows when these are merged and sorted.
     """
-    if is_count(cv):
+    if cv is None or is_count(cv):
         return None
-    splits = list(check_cv(cv).split(X, y))
+    splits = list(check_cv(cv).split(X, y, groups))
     marks = np.zeros((len(y), len(splits)), np.int8)
     for split, (train, test) in enumerate(splits):
         marks[train, split] = _TRAIN
@@ -41,31 +41,62 @@ def marked(cv: Any, X: Any, y: NDArray[np.float64]) -> NDArray[np.int8] | None:
 
 
 def folds_of(rows: Rows, cv: Any, random: np.random.RandomState) -> list[Split]:
-    """Divide distinct rows at random into `cv` folds, or as their marks say."""
+    """Split the rows into `cv` folds at random, or as their marks say.
+
+    A number of folds keeps the rows of a group together. The test parts of a user's splitter must not overlap; rows in
+    none of them, as with ``TimeSeriesSplit``, serve for training only.
+    """
     if rows.part.shape[1] == 0:
-        fold = random_folds(len(rows), cv, random)
-        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
-    _check_partition(rows.part)
+        return _random_folds(rows.group, cv, random)
+    _check_test_parts(rows.part)
     splits = [(np.flatnonzero(column == _TRAIN), np.flatnonzero(column == _TEST)) for column in rows.part.T]
     for number, (train, _) in enumerate(splits):
         require(len(train) > 0, "cv", "a division with rows to fit to in every split", f"none in split {number}")
     return [split for split in splits if len(split[1]) > 0]
 
 
-def random_folds(n_rows: int, folds: int, random: np.random.RandomState) -> NDArray[np.intp]:
-    """Give each row the number of its fold; the folds are as equal as can be, and no more than there are rows."""
-    return random.permutation(np.arange(n_rows) % min(folds, n_rows))
+def is_partition(splits: list[Split], n_rows: int) -> bool:
+    """Whether every row is in a test part.
+
+    Examples
+    --------
+    >>> one, two = np.array([0]), np.array([1])
+    >>> is_partition([(one, two), (two, one)], n_rows=2), is_partition([(one, two)], n_rows=2)
+    (True, False)
+    """
+    return sum(len(test) for _, test in splits) == n_rows
 
 
-def held_out_split(n_rows: int, fraction: float, random: np.random.RandomState) -> Split:
-    """Hold out a random share of the rows; at least one, and not all."""
-    held_out = min(max(1, round(fraction * n_rows)), n_rows - 1)
-    order = random.permutation(n_rows)
-    return order[held_out:], order[:held_out]
+def held_out_split(rows: Rows, fraction: float, random: np.random.RandomState) -> Split:
+    """Hold out a random share of the rows, groups as a whole; at least one row, and not all."""
+    count = len(rows)
+    if _is_grouped(rows.group):
+        splitter = GroupShuffleSplit(n_splits=1, test_size=fraction, random_state=random)
+        groups = len(np.unique(rows.group))
+        if 0 < round(fraction * groups) < groups:
+            train, test = next(splitter.split(np.empty(count), groups=rows.group))
+            return train, test
+    held_out = min(max(1, round(fraction * count)), count - 1)
+    train, test = train_test_split(np.arange(count), test_size=held_out, random_state=random)
+    return train, test
 
 
-def _check_partition(marks: NDArray[np.int8]) -> None:
+def _random_folds(group: NDArray[np.intp], folds: int, random: np.random.RandomState) -> list[Split]:
+    if not _is_grouped(group):
+        return list(KFold(min(folds, len(group)), shuffle=True, random_state=random).split(group))
+    splitter = GroupKFold(min(folds, len(np.unique(group))), shuffle=True, random_state=random)
+    return list(splitter.split(group, groups=group))
+
+
+def _is_grouped(group: NDArray[np.intp]) -> bool:
+    """Whether some rows, but not all of them, share a group: a single group cannot be split."""
+    return 1 < len(np.unique(group)) < len(group)
+
+
+def _check_test_parts(marks: NDArray[np.int8]) -> None:
     tests = (marks == _TEST).sum(axis=1)
-    if not (tests == 1).all():
-        count = int(tests[tests != 1][0])
-        raise ValueError(f"cv must put every row into exactly one test part, got a row in {count} of them")
+    if (tests > 1).any():
+        row = int((tests > 1).argmax())
+        raise ValueError(f"cv must put every row into at most one test part, got a row in {tests[row]} of them")
+    if not tests.any():
+        raise ValueError("cv must have rows in its test parts, got none")

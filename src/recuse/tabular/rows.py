@@ -1,77 +1,176 @@
-"""Checked training rows in canonical form: distinct, sorted, with costs and weights."""
+"""Training rows in canonical form: distinct and sorted, with targets, costs, weights and groups."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from recuse.costs import Cost, resolve, row_values
+from recuse.costs import row_values
 
-__all__ = ["Rows", "is_constant_target", "without"]
+__all__ = ["Origin", "Rows", "is_constant_target"]
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the rows passed to `fit` are among the canonical rows.
+
+    Attributes
+    ----------
+    place : ndarray of shape (given row,)
+        Position of each given row among the canonical rows; -1 for a row of weight zero.
+    index : pandas Index or None
+        Labels of the given rows, where `X` was a DataFrame.
+    cost : ndarray of shape (given row,)
+    """
+
+    place: Places
+    index: pd.Index[Any] | None
+    cost: Floats
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Checked rows with their targets, costs and weights, in the user's units.
+    """Checked rows in the user's units.
 
-    The targets are (row,), or (row, output) where there are several. Where the caller divides the rows into parts,
-    `part` (row, division) says how; only rows of one part are merged.
+    `fit` merges equal rows into one row of their joint weight and sorts them before anything random happens. So a
+    weight of two equals two copies, the order of the rows does not matter, and copies of a row share a fold.
+
+    Attributes
+    ----------
+    X : DataFrame or ndarray of shape (row, column)
+        Without the column that holds the cost.
+    y : ndarray of shape (row,), or (row, output) for several targets
+    cost, weight : ndarray of shape (row,)
+    group : ndarray of int of shape (row,)
+        Rows of one group never stand on both sides of a split: the groups passed to `fit`, else rows with equal
+        features.
+    part : ndarray of int8 of shape (row, split)
+        Role of the row in each split of a user's splitter; empty without one. See `recuse.tabular.folds`.
+    origin : Origin or None
+        Only for all rows of a fit; `take` drops it.
     """
 
     X: pd.DataFrame | Floats
     y: Floats
     cost: Floats
     weight: Floats
+    group: Places
     part: NDArray[np.int8]
+    origin: Origin | None = field(default=None, repr=False)
 
     @classmethod
-    def check(
+    def canonical(
         cls,
         X: pd.DataFrame | Floats,
         y: Floats,
-        cost: Cost,
-        sample_weight: ArrayLike | None,
+        cost: Floats,
+        *,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         part: NDArray[np.int8] | None = None,
+        merge_costs: bool = False,
     ) -> Self:
-        """Bring cost and weights to one value per row, and the rows to their canonical form."""
+        """Merge equal rows and sort.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (row, column)
+        y : ndarray of shape (row,) or (row, output)
+        cost : ndarray of shape (row,)
+        sample_weight : array-like of shape (row,), optional
+        groups : array-like of shape (row,), optional
+        part : ndarray of shape (row, split), optional
+        merge_costs : bool, default=False
+            Whether rows that differ only in their cost are equal.
+        """
         weight = row_values(1.0 if sample_weight is None else sample_weight, "sample_weight", len(y))
         if weight.sum() <= 0:
             raise ValueError("sample_weight must be > 0 for at least one row, got only zeros")
+        features = _sortable(X)
+        group = _row_codes(features) if groups is None else _group_codes(groups, len(y))
         part = np.empty((len(y), 0), np.int8) if part is None else part
-        return cls(X, y, resolve(cost, X, len(y)), weight, part)._merged()
+        columns: list[NDArray[Any]] = [part, y, features] if merge_costs else [part, cost, y, features]
+        if groups is not None:
+            columns.insert(0, group)
+        rows = cls(X, y, cost, weight, group, part)
+        return rows._merged(np.column_stack(columns))
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def _merged(self) -> Self:
-        """Give the distinct rows in a fixed order, equal ones as one row of their joint weight.
-
-        So a weight of two is the same as two copies, the order of the rows does not matter, and two copies of
-        a row never stand on both sides of a division into training and validation.
-        """
+    def _merged(self, key: Floats) -> Self:
+        """Give the distinct rows by rising key, equal ones as one row of their joint weight."""
         present = np.flatnonzero(self.weight > 0)
-        key = np.column_stack([self.part, self.cost, self.y, _sortable(self.X)])[present] + 0.0  # no negative zeros
-        order = np.lexsort(key.T)
-        key, present = key[order], present[order]
-        same = (key[1:] == key[:-1]) | (np.isnan(key[1:]) & np.isnan(key[:-1]))
-        first = np.flatnonzero(np.append(True, ~same.all(axis=1)))
-        merged = self.take(present[first])
-        return replace(merged, weight=np.add.reduceat(self.weight[present], first))
+        order, first = _sorted_distinct(key[present])
+        present = present[order]
+        place = np.full(len(self), -1)
+        starts = np.zeros(len(present), np.intp)
+        starts[first] = 1
+        place[present] = np.cumsum(starts) - 1
+        index = self.X.index if isinstance(self.X, pd.DataFrame) else None
+        weight = np.add.reduceat(self.weight[present], first)
+        return replace(self.take(present[first]), weight=weight, origin=Origin(place, index, self.cost))
 
-    def take(self, rows: NDArray[np.intp]) -> Self:
+    def take(self, rows: Places) -> Self:
         """Give some of the rows."""
         X = self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows]
-        return type(self)(X, self.y[rows], self.cost[rows], self.weight[rows], self.part[rows])
+        return type(self)(X, self.y[rows], self.cost[rows], self.weight[rows], self.group[rows], self.part[rows])
+
+
+def is_constant_target(y: Floats) -> bool:
+    """Whether all rows have the same target, or the same of several.
+
+    Examples
+    --------
+    >>> is_constant_target(np.array([2.0, 2.0])), is_constant_target(np.array([[2.0, 1.0], [2.0, 3.0]]))
+    (True, False)
+    """
+    return not np.ptp(y, axis=0).any()
+
+
+def _sorted_distinct(key: Floats) -> tuple[Places, Places]:
+    """Give the order that sorts the rows of `key`, and where in that order each distinct row starts."""
+    key = key + 0.0  # no negative zeros
+    order = np.lexsort(key.T)
+    key = key[order]
+    same = (key[1:] == key[:-1]) | (np.isnan(key[1:]) & np.isnan(key[:-1]))
+    return order, np.flatnonzero(np.append(True, ~same.all(axis=1)))
+
+
+def _row_codes(features: Floats) -> Places:
+    """Give equal rows equal numbers, counted from 0."""
+    if features.shape[1] == 0:
+        return np.zeros(len(features), np.intp)
+    order, first = _sorted_distinct(features)
+    starts = np.zeros(len(features), np.intp)
+    starts[first] = 1
+    codes = np.empty(len(features), np.intp)
+    codes[order] = np.cumsum(starts) - 1
+    return codes
+
+
+def _group_codes(groups: ArrayLike, n_rows: int) -> Places:
+    """Give rows of one group the same number."""
+    values = pd.Series(groups) if not isinstance(groups, pd.Series) else groups
+    if len(values) != n_rows:
+        raise ValueError(f"groups must have one value for each of {n_rows} rows, got {len(values)}")
+    if values.isna().any():
+        raise ValueError(f"groups must not be missing, got a missing value at row {int(values.isna().argmax())}")
+    codes, names = pd.factorize(values)
+    if len(names) < 2 <= n_rows:
+        raise ValueError(f"groups must have at least 2 different values, got {names[0]!r} in all {n_rows} rows")
+    return codes.astype(np.intp)
 
 
 def _sortable(X: pd.DataFrame | Floats) -> Floats:
-    """Numbers that are equal where the cells are, whatever the type of the column."""
+    """Give numbers (row, column) that are equal where the cells are, whatever the type of the column."""
     if not isinstance(X, pd.DataFrame):
         return X
     return np.column_stack([np.empty((len(X), 0)), *(_sortable_column(X[name]) for name in X.columns)])
@@ -84,23 +183,3 @@ def _sortable_column(column: pd.Series[Any]) -> Floats:
     text[column.isna()] = ""
     codes, _ = pd.factorize(text, sort=True)
     return codes.astype(np.float64)
-
-
-def without(X: Any, column: str | None) -> Any:
-    """Give the table without the column that holds the cost, if there is one."""
-    if column is None:
-        return X
-    if not isinstance(X, pd.DataFrame):
-        raise ValueError(f"cost={column!r} names a column, so X must be a DataFrame, got {type(X).__name__}")
-    return X.drop(columns=column)
-
-
-def is_constant_target(y: Floats) -> bool:
-    """Whether all rows have the same target, or the same of several.
-
-    Examples
-    --------
-    >>> is_constant_target(np.array([2.0, 2.0])), is_constant_target(np.array([[2.0, 1.0], [2.0, 3.0]]))
-    (True, False)
-    """
-    return not np.ptp(y, axis=0).any()

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from recuse.costs import Cost, is_constant
-from recuse.engine.batches import Table
 from recuse.losses import SQUARED, TargetLoss
 from recuse.tabular.encoder import TableEncoder
-from recuse.tabular.rows import Rows, without
+from recuse.tabular.rows import Rows
 
 __all__ = ["Units", "moments", "target_moments"]
 
@@ -31,7 +29,6 @@ class Units:
     """
 
     encoder: TableEncoder
-    cost_column: str | None
     target_mean: float | Floats  # of several targets (output,)
     target_scale: float
     log_cost: tuple[float, float, float] | None  # floor, mean, scale
@@ -42,13 +39,12 @@ class Units:
         cls, train: Rows, everything: Rows, cost: Cost, *, scale_target: bool, loss: TargetLoss = SQUARED
     ) -> Self:
         """Learn the features from `everything` and the scales from the part trained on."""
-        column = cost if isinstance(cost, str) else None
-        encoder = TableEncoder().fit(without(everything.X, column), everything.weight)
+        encoder = TableEncoder().fit(everything.X, everything.weight)
         mean, scale = target_moments(train.y, train.weight)
         if not scale_target:
             mean, scale = 0.0 * mean, 1.0
         log_cost = None if is_constant(cost) else _learn_log(train)
-        return cls(encoder, column, mean, scale if scale > 0 else 1.0, log_cost, loss)
+        return cls(encoder, mean, scale if scale > 0 else 1.0, log_cost, loss)
 
     @property
     def n_outputs(self) -> int:
@@ -60,25 +56,12 @@ class Units:
         """The loss in the units of the engine."""
         return self.target_loss.scaled(self.target_scale)
 
-    def table(self, rows: Rows, seed: int = 0) -> Table:
-        """Give the engine's table for these rows."""
-        features = self.features(rows.X)
-        varied = self.log_cost is not None
-        return Table(
-            x=_tensor(features),
-            y=_tensor((rows.y - self.target_mean) / self.target_scale),
-            weight=None if np.ptp(rows.weight) == 0 else _tensor(rows.weight),
-            cost=_tensor(self.cost(rows.cost)) if varied else None,
-            rejector_x=_tensor(self.rejector_features(features, rows.cost)) if varied else None,
-            seed=seed,
-        )
-
     def features(self, X: Any) -> Floats:
-        """Give what the regressor sees (row, feature)."""
-        return self.encoder.transform(without(X, self.cost_column))
+        """Give the inputs of the regressor (row, feature)."""
+        return self.encoder.transform(X)
 
     def rejector_features(self, features: Floats, cost: Floats) -> Floats:
-        """Give what the rejector sees (row, feature): the same, and the cost where it varies."""
+        """Give the inputs of the rejector (row, feature): the same, and the cost where it varies."""
         if self.log_cost is None:
             return features
         floor, mean, scale = self.log_cost
@@ -120,7 +103,3 @@ def target_moments(y: Floats, weight: Floats) -> tuple[float | Floats, float]:
         return moments(y, weight)
     mean, scale = zip(*(moments(column, weight) for column in y.T), strict=True)
     return np.array(mean), float(np.mean(np.square(scale)) ** 0.5)
-
-
-def _tensor(values: Floats) -> torch.Tensor:
-    return torch.as_tensor(values, dtype=torch.float32)

@@ -19,7 +19,6 @@ from torch.utils.data import Dataset
 
 from recuse import surrogates
 from recuse.costs import Cost, is_constant, needs_rows
-from recuse.decision import Decision
 from recuse.deep.backbones import BackboneFactory, make_backbone
 from recuse.deep.two_heads import TwoHeads
 from recuse.engine.schedule import slow_start_epochs
@@ -43,9 +42,10 @@ class RcRImageRegressor(RejectingRegressor):
     A regressor and a rejector on one backbone are trained with Lightning (extra ``images``) on the surrogate loss of
     `RcRRegressor`, after Slow-Start. The weights of the epoch with the lowest validation RcR loss are kept.
 
-    The fitted network stays on the device it was trained on and computes in single precision; results are float64
-    arrays. A pickled model can be loaded on a machine without that device, where it runs on the CPU. Predictions
-    change nothing in the model, so several threads may use it at once.
+    `predict`, `decision_function` and `decide` take images as an array or Tensor (n, channel, height, width), or a
+    Dataset, whose targets they ignore. The fitted network stays on the device it was trained on and computes in single
+    precision; results are float64 arrays. A pickled model can be loaded on a machine without that device, where it runs
+    on the CPU. Predictions change nothing in the model, so several threads may use it at once.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class RcRImageRegressor(RejectingRegressor):
         y : array-like of shape (n,), optional
             Targets, if `data` is an array of images.
         cost : float, array-like or callable, optional
-            Replaces the parameter `cost`; a callable gets the images or the Dataset.
+            Replaces the parameter `cost`; a callable gets the images as a Tensor, or the Dataset.
         validation : tuple or Dataset, optional
             Rows that choose the epoch, in any of the forms of `data`; by default, a random part of `data`.
         """
@@ -191,36 +191,6 @@ class RcRImageRegressor(RejectingRegressor):
                 seed = claim_folder(Path(self.checkpoint_dir), settings, seed=required, new_seed=seed)
             self._train(train, held_out, seed, slow_start)
         return self
-
-    def predict(self, X: Any) -> Floats:
-        """Predict the target of every image (n,), accepted or not; X as in `fit`, without targets."""
-        return self._predictions(self._check_new_rows(X))
-
-    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
-        """Return a score for every image (n,); an image is accepted if its score is > 0.
-
-        Parameters
-        ----------
-        X : array or Tensor of shape (n, channel, height, width), or Dataset
-        cost : float, array-like or callable, optional
-            Required if the model was fitted with one cost per row.
-        """
-        images = self._check_new_rows(X)
-        return self._judge(images, self._cost_of_rows(X, cost))[1]
-
-    def decide(self, X: Any, cost: Cost | None = None) -> Decision:
-        """Predict every image and decide which predictions to accept.
-
-        Parameters
-        ----------
-        X : array or Tensor of shape (n, channel, height, width), or Dataset
-        cost : float, array-like or callable, optional
-            Another cost than the one of `fit`; see `serves_any_cost`.
-        """
-        images = self._check_new_rows(X)
-        rows_cost = self._cost_of_rows(X, cost)
-        prediction, score = self._judge(images, rows_cost)
-        return Decision(prediction, score > 0, score, rows_cost)
 
     def evaluate(self, data: Any, y: ArrayLike | None = None, *, cost: Cost | None = None) -> dict[str, float]:
         """Measure the decisions on rows with targets, in any of the forms of `fit`; see `recuse.metrics.evaluate`."""
@@ -365,7 +335,7 @@ class RcRImageRegressor(RejectingRegressor):
         return images
 
     def _predictions(self, rows: Images) -> Floats:
-        # predictions do not depend on the cost, so any will do
+        # predictions do not depend on the cost, so any cost will do
         return self._judge(rows, np.ones(len(rows)))[0]  # type: ignore[arg-type]
 
     @torch.inference_mode()

@@ -55,7 +55,7 @@ class ImageRows:
                 raise ValueError("images need their targets: pass (images, y), got y=None")
             y, own_cost = _columns(images)
         target = _targets(y, len(images))  # type: ignore[arg-type]
-        costs = resolve(cost if own_cost is None else own_cost, data, len(target))  # type: ignore[arg-type]
+        costs = resolve(cost if own_cost is None else own_cost, images, len(target))  # type: ignore[arg-type]
         return cls(images, target, costs, np.arange(len(target)), has_own_cost=own_cost is not None)
 
     def __len__(self) -> int:

@@ -28,7 +28,7 @@ from recuse.engine.loop import Networks, Plan, train_regressors
 from recuse.engine.rejectors import CostRange, train_rejectors
 from recuse.engine.stack import Stack, outputs
 from recuse.engine.trainer import Member
-from recuse.estimators.rate_search import best_trials
+from recuse.estimators.rate_search import best_trials, engine_table
 from recuse.estimators.rcr.members import PairMaker
 from recuse.estimators.rcr.rejector_inputs import Sight, disagreement
 from recuse.tabular.folds import folds_of, held_out_split
@@ -150,8 +150,8 @@ class CrossFit:
         for fold, (seen, _) in enumerate(parts):
             order = _derived(shuffle, fold)
             rows, own = (train.take(seen), held_out) if held_out is not None else self._divide(train.take(seen), order)
-            tables.append(self.units.table(rows, order))
-            choosing.append(self.units.table(own))
+            tables.append(engine_table(self.units, rows, order))
+            choosing.append(engine_table(self.units, own))
         networks = Networks(self.maker.regressors(), self.maker.regressors())
         both = _of_one_length(tables), _of_one_length(choosing)
         trained = train_regressors(*both, members, networks, self._stage(0), self.units.engine_loss)
@@ -161,7 +161,7 @@ class CrossFit:
         """Give rows to learn from and rows to choose by; of a single row, that one for both."""
         if len(rows) == 1:
             return rows, rows
-        learning, choosing = held_out_split(len(rows), self.fraction, np.random.RandomState(seed))
+        learning, choosing = held_out_split(rows, self.fraction, np.random.RandomState(seed))
         return rows.take(learning), rows.take(choosing)
 
     def _ask_folds(
@@ -221,7 +221,7 @@ class CrossFit:
         error = self.units.cost(self.units.errors(prediction, rows))
         x, y, weight = (torch.as_tensor(values, dtype=torch.float32) for values in (inputs, error, rows.weight))
         # weights even where all are equal: rows of two tables are to be compared
-        return replace(self.units.table(rows, seed), x=x, y=y, weight=weight, rejector_x=None)
+        return replace(engine_table(self.units, rows, seed), x=x, y=y, weight=weight, rejector_x=None)
 
     def _engine_costs(self) -> CostRange | None:
         if self.costs is None:

@@ -21,7 +21,7 @@ from recuse.engine.stack import Stack, outputs
 from recuse.engine.trainer import Member
 from recuse.engine.user_modules import NetworkFactory
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.rate_search import best_trials, divide, draw_seeds, learning_rates, report_diverged
+from recuse.estimators.rate_search import best_trials, divide, draw_seeds, engine_table, learning_rates, report_diverged
 from recuse.estimators.rcr.crossfit import CrossFit, FoldRegressors
 from recuse.estimators.rcr.members import PairMaker, check_going_on, check_pair_parameters, joint_only
 from recuse.estimators.rcr.online import Stream
@@ -29,7 +29,6 @@ from recuse.estimators.rcr.rejector_inputs import Sight, costs_within, read_rang
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
 from recuse.surrogates import Surrogate
-from recuse.tabular.folds import marked
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 
@@ -178,6 +177,7 @@ class RcRRegressor(RejectingRegressor):
         cost: Cost | None = None,
         sample_weight: ArrayLike | None = None,
         validation: tuple[Any, ...] | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Train the pair.
 
@@ -191,6 +191,9 @@ class RcRRegressor(RejectingRegressor):
         sample_weight : array-like of shape (n_rows,), optional
         validation : tuple (X, y) or (X, y, cost), optional
             Rows that take the place of `validation_fraction`; the third is needed where `cost` has one value per row.
+        groups : array-like of shape (n_rows,), optional
+            Rows of one group stay together when rows are split into folds or held out for validation. By default rows
+            with equal features are a group.
         """
         with self._all_or_nothing():
             check_pair_parameters(self)
@@ -198,7 +201,8 @@ class RcRRegressor(RejectingRegressor):
             chosen_cost = self.cost if cost is None else cost
             costs = read_range(chosen_cost, self.residuals)
             row_cost = chosen_cost if costs is None else costs.low  # within a range, rows meet their costs in training
-            rows = self._rows_in_folds(X, y, row_cost, sample_weight, reset=not going_on)
+            cv = self.cv if self.residuals == "crossfit" else None
+            rows = self._training_rows(X, y, row_cost, sample_weight, groups=groups, cv=cv, reset=not going_on)
             random = check_random_state(self.random_state)
             seeds = draw_seeds(random, self._count_members(going_on) + 1)
             train, held_out = self._divide(rows, validation, row_cost, random, ranged=costs is not None)
@@ -233,34 +237,26 @@ class RcRRegressor(RejectingRegressor):
             self._learn_translation(rows, rows, chosen_cost, going_on)
             if self._stream is None:
                 self._stream = self._new_stream(going_on)
-            self._stream.learn(self._units.table(rows), self.batch_size)
+            self._stream.learn(engine_table(self._units, rows), self.batch_size)
             chosen = self._choose(self._stream.loss)
             self._adopt(self._stream.regressor.take(chosen), self._stream.rejector.take(chosen))
         return self
 
-    def predict(self, X: Any) -> Floats:
-        """Give h(x) for every row (n_rows,), or (n_rows, n_outputs), accepted or not; the mean over the members."""
-        rows = self._check_new_rows(X)
+    def _predictions(self, rows: Any) -> Floats:
+        """Give h(x), the mean over the members."""
         return self._units.prediction(outputs(self.regressor_, self._units.features(rows)).mean(axis=0))
 
-    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
-        """Give a score for every row (n_rows,), > 0 to accept; the mean of the clipped scores of the members.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        cost : float, array-like, callable or str, optional
-            Needed where the model was fitted with one cost per row or for a range of costs.
-        """
-        rows = self._check_new_rows(X)
-        features, row_cost = self._units.features(rows), self._cost_of_rows(rows, cost)
-        score: Floats = outputs(self.rejector_, self._seen(features, row_cost))  # (member, row)
+    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
+        """Give h(x) and the mean of the clipped scores of the members."""
+        features = self._units.features(rows)
+        predictions = outputs(self.regressor_, features)  # (member, row)
+        score: Floats = outputs(self.rejector_, self._rejector_inputs(features, predictions, cost))
         if self._costs is not None:
-            score = score + self._costs.offset(torch.as_tensor(row_cost)).numpy()
+            score = score + self._costs.offset(torch.as_tensor(cost)).numpy()
         if len(score) > 1:
-            # beyond +-1 a surrogate no longer says how sure its rejector is; clip, so that no member shouts
+            # beyond +-1 a surrogate no longer measures confidence; clip, so that no member dominates the mean
             score = score.clip(-1, 1)
-        return np.asarray(score.mean(axis=0))
+        return self._units.prediction(predictions.mean(axis=0)), np.asarray(score.mean(axis=0))
 
     @property
     def serves_any_cost(self) -> bool:
@@ -273,20 +269,16 @@ class RcRRegressor(RejectingRegressor):
         """The range of costs fitted for, if there is one."""
         return None if self._sight is None else self._sight.costs
 
-    def _cost_of_rows(self, X: Any, cost: Cost | None) -> Floats:
-        return super()._cost_of_rows(X, cost) if self._costs is None else costs_within(self._costs, cost, X)
+    def _cost_of_rows(self, cost: Cost | None, X: Any, rows: Any) -> Floats:
+        if self._costs is None:
+            return super()._cost_of_rows(cost, X, rows)
+        return costs_within(self._costs, cost, X, len(rows))
 
-    def _seen(self, features: Floats, cost: Floats) -> Floats:
-        """Give what the rejectors see (row, input)."""
+    def _rejector_inputs(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:
+        """Give the inputs of the rejectors (row, input)."""
         if self._sight is None:
             return self._units.rejector_features(features, cost)
-        return self._sight.of_new_rows(features, outputs(self.regressor_, features), cost)
-
-    def _rows_in_folds(self, X: Any, y: Any, cost: Cost, sample_weight: ArrayLike | None, *, reset: bool) -> Rows:
-        """Check rows to learn from; where `cv` says how to divide them, they carry the marks of their folds."""
-        X, y = self._check_training_rows(X, y, reset=reset)
-        part = marked(self.cv, X, y) if self.residuals == "crossfit" else None
-        return self._check_distinct(Rows.check(X, y, cost, sample_weight, part), reset=reset)
+        return self._sight.of_new_rows(features, predictions, cost)
 
     def _count_members(self, going_on: bool) -> int:
         return len(self.regressor_) if going_on else self.n_members
@@ -342,7 +334,7 @@ class RcRRegressor(RejectingRegressor):
                 self._sight, self._folds = fitted.sight, fitted.folds if self._hands_on_folds else None
                 return fitted.trained, fitted.members
             assert held_out is not None
-            tables = [self._units.table(train, seeds[0])], [self._units.table(held_out)]
+            tables = [engine_table(self._units, train, seeds[0])], [engine_table(self._units, held_out)]
             return train_pairs(*tables, members, self._networks(going_on), plan, self._units.engine_loss), members
 
     def _keep(self, trained: Trained, members: list[Member]) -> None:

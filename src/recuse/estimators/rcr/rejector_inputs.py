@@ -43,7 +43,7 @@ def read_range(cost: Cost, residuals: str) -> CostRange | None:
     return CostRange(low, high)
 
 
-def costs_within(costs: CostRange, cost: Cost | None, X: Any) -> Floats:
+def costs_within(costs: CostRange, cost: Cost | None, X: Any, n_rows: int) -> Floats:
     """Give one cost for each row, all within the range; an error if there is none or it lies outside."""
     span = f"{costs.low} to {costs.high}"
     if cost is None:
@@ -51,7 +51,7 @@ def costs_within(costs: CostRange, cost: Cost | None, X: Any) -> Floats:
             f"the model was fitted for every cost from {span}, so a decision needs one: "
             "pass cost=, a number or one value per row"
         )
-    rows = resolve(cost, X, len(X))
+    rows = resolve(cost, X, n_rows)
     outside = (rows < costs.low) | (rows > costs.high)
     if outside.any():
         row = int(outside.argmax())

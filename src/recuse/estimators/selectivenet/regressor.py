@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
@@ -17,12 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from recuse import losses, metrics
 from recuse.costs import Cost
-from recuse.decision import Decision
 from recuse.engine.selective import SelectivelyTrained, SelectiveMember, SelectivePlan, train_selective
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import outputs
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.rate_search import check_trial_parameters, divide, draw_seeds
+from recuse.estimators.rate_search import check_trial_parameters, divide, draw_seeds, engine_table
 from recuse.estimators.selectivenet.operating_points import OperatingPoints
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
@@ -194,57 +192,9 @@ class SelectiveNetRegressor(RejectingRegressor):
             self._calibrate(held_out)
         return self
 
-    def predict(self, X: Any) -> Floats:
-        """Give h(x) for every row, accepted or not, by the network of `coverage_`; the mean over the members.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
-        rows = self._check_new_rows(X)
-        return self._answer(rows, np.full(len(rows), self._usual_cost))[0]
-
-    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
-        """Give the selection, mean over the members, less its threshold for every row; > 0 to accept.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        cost : float, array-like, callable or str, optional
-            Another cost than that of `fit`; of no effect where `coverage` is a number.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
-        rows = self._check_new_rows(X)
-        return self._answer(rows, self._cost_of_rows(rows, cost))[1]
-
-    def decide(self, X: Any, cost: Cost | None = None) -> Decision:
-        """Predict every row and say which predictions to use.
-
-        Where `coverage` is None, the predictions as well as the acceptances are those of the networks that suit the
-        cost best, so that they may differ from `predict`, which speaks for `cost_`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        cost : float, array-like, callable or str, optional
-            Another cost than that of `fit`. Where `coverage` is a number it changes no acceptance.
-
-        Returns
-        -------
-        Decision
-        """
-        rows = self._check_new_rows(X)
-        rows_cost = self._cost_of_rows(rows, cost)
-        prediction, score = self._answer(rows, rows_cost)
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return Decision(prediction, score > 0, score, rows_cost, index=index, loss=self.loss_)
+    def _predictions(self, rows: Any) -> Floats:
+        """Give h(x) by the network of `coverage_`; the mean over the members."""
+        return self._judge(rows, np.full(len(rows), self._usual_cost))[0]
 
     @property
     def serves_any_cost(self) -> bool:
@@ -299,7 +249,7 @@ class SelectiveNetRegressor(RejectingRegressor):
                 device=self.device,
                 on_epoch=tell,
             )
-            return train_selective([self._units.table(train, shuffle)], members, build, plan)
+            return train_selective([engine_table(self._units, train, shuffle)], members, build, plan)
 
     def _coverages(self) -> tuple[float, ...]:
         return _GRID if self.coverage is None else (float(self.coverage),)
@@ -341,7 +291,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         self.coverage_ = float(self._grid[self._points.place[point]])
         self.threshold_ = float(self._points.threshold[point])
         self.validation_coverage_ = 1 - float(self._points.rejected[point])
-        prediction, score = self._answer(held_out.X, held_out.cost)
+        prediction, score = self._judge(held_out.X, held_out.cost)
         self.validation_loss_ = metrics.rcr_loss(
             held_out.y, prediction, score > 0, held_out.cost, sample_weight=held_out.weight, loss=self.loss_
         )
@@ -357,12 +307,12 @@ class SelectiveNetRegressor(RejectingRegressor):
         heads = outputs(self.network_.take(members), features).reshape(3, len(members), -1).mean(axis=1)
         return heads[0], heads[1]
 
-    def _answer(self, X: Any, cost: Floats) -> tuple[Floats, Floats]:
+    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
         """Prediction in the user's units and score of every row, each by the networks that suit its cost."""
-        features, points = self._units.features(X), self._points.at(cost)
+        features, points = self._units.features(rows), self._points.at(cost)
         places = self._points.place[points]
         prediction, selection = np.empty(len(features)), np.empty(len(features))
         for place in np.unique(places):
-            rows = places == place
-            prediction[rows], selection[rows] = self._heads(place, features[rows])
+            here = places == place
+            prediction[here], selection[here] = self._heads(place, features[here])
         return self._units.prediction(prediction), selection - self._points.threshold[points]
