@@ -1,4 +1,4 @@
-"""Training of big networks: Slow-Start, the best epoch, restarts, and several processes."""
+"""Training with Lightning: Slow-Start, the best epoch, restarts and several processes."""
 
 import contextlib
 import inspect
@@ -87,7 +87,7 @@ def _global_state():
 
 
 class Watch(Callback):
-    """Notes all weights, buffers and moments at the end of each epoch."""
+    """Records all weights, buffers and moments at the end of each epoch."""
 
     def __init__(self):
         self.states, self.moments = [], []
@@ -107,7 +107,7 @@ class TestGlobalBatches:
             list(GlobalBatches(45, **options, parts=parts, rank=rank, world_size=world_size))
             for rank in range(world_size)
         ]
-        assert len({len(batches) for batches in ranks}) == 1  # nobody waits in vain
+        assert len({len(batches) for batches in ranks}) == 1  # or one process would wait for another
         assert all(batch for batches in ranks for batch in batches)
         for step, batch in enumerate(alone):
             dealt = [key for batches in ranks for part in batches[step * parts : (step + 1) * parts] for key in part]
@@ -300,7 +300,7 @@ class TestRun:
         assert len(lines) == 1 + len(outcome.history) == 6
         assert lines[0].startswith("epoch,train/loss,val/accepted_loss")
 
-    def test_a_training_that_goes_on_ends_like_one_that_was_never_disturbed(self, tmp_path):
+    def test_a_resumed_training_ends_like_one_that_was_never_interrupted(self, tmp_path):
         whole, outcome = run(epochs=6)
         run(folder=tmp_path, epochs=3)
         torch.manual_seed(99)
@@ -388,7 +388,7 @@ class TestRun:
             with pytest.raises(ValueError, match=f"^trainer must not contain '{name}': .+"):
                 check_trainer_options({name: 1})
 
-    def test_a_training_that_diverges_says_so(self):
+    def test_a_training_that_diverges_is_an_error(self):
         module = RejectionModule(network(), cost=0.5, slow_start=0)
         torch.nn.init.constant_(module.network.regressor_head.bias, torch.nan)
         with pytest.raises(RuntimeError, match=r"finite validation loss after Slow-Start, got none in 2 epochs"):
@@ -398,7 +398,7 @@ class TestRun:
         with pytest.raises(ValueError, match=r"^slow_start must leave an epoch for both, got 2 of 2 epochs$"):
             run(epochs=2)
 
-    def test_nothing_is_said_unless_wanted(self, capfd):
+    def test_nothing_is_printed_unless_verbose(self, capfd):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             run()

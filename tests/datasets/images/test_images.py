@@ -1,4 +1,4 @@
-"""Folders of images load in their published layouts, are cached, split and augmented the same way every time."""
+"""Image data sets: published folder layouts, cache, splits and augmentation."""
 
 import os
 import pickle
@@ -37,7 +37,7 @@ def colour(seed):
 
 
 def plain(seed, size=30):
-    """An image of one colour, told from others by its seed."""
+    """An image of one colour, which depends on the seed."""
     return np.broadcast_to(colour(seed), (size, size, 3)).copy()
 
 

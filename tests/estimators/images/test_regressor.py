@@ -1,4 +1,4 @@
-"""RcRImageRegressor: images in any form, one result, whatever interrupts it."""
+"""RcRImageRegressor: forms of input, restarts, threads and errors."""
 
 import pickle
 import signal
@@ -22,7 +22,7 @@ from recuse.estimators.images.regressor import RcRImageRegressor
 
 
 def noisy_images(n_rows, seed=0):
-    """The target is the brightness of the first channel, and known badly where the second channel is bright."""
+    """The target is the brightness of the first channel, with much noise where the second channel is bright."""
     random = np.random.default_rng(seed)
     level, doubt = random.uniform(size=(2, n_rows))
     noise = random.normal(scale=8, size=(n_rows, 2, 8, 8))
@@ -50,7 +50,7 @@ def same(one, other):
 
 
 class Rows(Dataset):
-    """A Dataset without any of the extras: only rows."""
+    """A Dataset of rows without further attributes."""
 
     def __init__(self, *columns):
         self.columns = columns
@@ -63,7 +63,7 @@ class Rows(Dataset):
 
 
 class TestLearning:
-    def test_it_rejects_where_the_target_is_known_badly(self):
+    def test_it_rejects_where_the_target_is_noisy(self):
         images, y = noisy_images(400, seed=3)
         model = make(cost=1.0, epochs=30, slow_start=10, batch_size=32).fit(images, y)
         measures = model.evaluate(NEW, NEW_Y)
@@ -106,8 +106,8 @@ class TestForms:
         np.testing.assert_array_equal(model.predict(Rows(NEW, NEW_Y)), model.predict(NEW))
         assert model.evaluate(Rows(NEW, NEW_Y)) == pytest.approx(model.evaluate(NEW, NEW_Y), nan_ok=True)
 
-    def test_a_dataset_that_tells_its_targets_is_not_read_for_them(self):
-        class Told(Rows):
+    def test_a_dataset_with_an_attribute_y_is_not_read_for_its_targets(self):
+        class WithTargets(Rows):
             def __init__(self, *columns):
                 super().__init__(*columns)
                 self.y, self.reads = columns[1], 0
@@ -116,7 +116,7 @@ class TestForms:
                 self.reads += 1
                 return super().__getitem__(row)
 
-        rows, held_out = Told(IMAGES, Y), Told(NEW, NEW_Y)
+        rows, held_out = WithTargets(IMAGES, Y), WithTargets(NEW, NEW_Y)
         make(epochs=2).fit(rows, validation=held_out)
         assert rows.reads <= 2 * len(rows) + 2
 
@@ -174,8 +174,8 @@ class TestRestarts:
         assert not np.allclose(make().fit(IMAGES, Y).predict(NEW), make(random_state=1).fit(IMAGES, Y).predict(NEW))
 
     @pytest.mark.parametrize("schedule", ["constant", "cosine"])
-    def test_a_fit_that_was_interrupted_goes_on(self, schedule, tmp_path):
-        class Tired(Exception):
+    def test_an_interrupted_fit_resumes(self, schedule, tmp_path):
+        class Interrupted(Exception):
             pass
 
         def stop_at(limit):
@@ -184,14 +184,14 @@ class TestRestarts:
             def flip(image, random):
                 seen.append(1)
                 if len(seen) > limit:
-                    raise Tired
+                    raise Interrupted
                 return image.flip(-1) if random.random() < 0.5 else image
 
             return flip
 
         whole = make(augment=stop_at(10**6), schedule=schedule).fit(IMAGES, Y)
         model = make(augment=stop_at(48 * 2 + 20), schedule=schedule, checkpoint_dir=tmp_path)
-        with pytest.raises(Tired):
+        with pytest.raises(Interrupted):
             model.fit(IMAGES, Y)
         with pytest.raises(NotFittedError):
             model.predict(NEW)
@@ -250,15 +250,17 @@ class TestAugmentation:
         assert len(first) == len(Y)
         assert all(len(set(draws)) == 3 for draws in first.values())
 
-    def test_a_dataset_is_told_the_epoch(self):
-        told = []
+    def test_the_epoch_of_a_dataset_is_set(self):
+        epochs = []
 
-        class Told(Rows):
+        class WithEpoch(Rows):
             def set_epoch(self, epoch):
-                told.append(epoch)
+                epochs.append(epoch)
 
-        make(epochs=3).fit(Told(IMAGES, Y), validation=TensorDataset(torch.from_numpy(NEW), torch.from_numpy(NEW_Y)))
-        assert sorted(set(told)) == [0, 1, 2]
+        make(epochs=3).fit(
+            WithEpoch(IMAGES, Y), validation=TensorDataset(torch.from_numpy(NEW), torch.from_numpy(NEW_Y))
+        )
+        assert sorted(set(epochs)) == [0, 1, 2]
 
 
 class TestValue:
@@ -329,11 +331,11 @@ class TestObject:
         model = make(trainer=trainer, early_stopping=1).fit(IMAGES, Y)
         assert np.isfinite(model.predict(NEW)).all()
 
-    def test_nothing_is_said_unless_wanted(self, capfd):
+    def test_nothing_is_printed_unless_verbose(self, capfd):
         make().fit(IMAGES, Y)
         assert capfd.readouterr() == ("", "")
 
-    def test_progress_is_shown_when_wanted(self, capfd):
+    def test_progress_is_shown_if_verbose(self, capfd):
         make(verbose=True, epochs=2).fit(IMAGES, Y)
         assert "Epoch 1" in capfd.readouterr().out
 
@@ -422,7 +424,7 @@ class TestErrors:
 
 
 @pytest.mark.slow
-def test_resnet50_takes_steps_at_224_and_goes_on_from_its_checkpoint(tmp_path):
+def test_resnet50_takes_steps_at_224_and_resumes_from_its_checkpoint(tmp_path):
     pytest.importorskip("monai")
     images = np.random.default_rng(0).integers(0, 256, size=(3, 3, 224, 224), dtype=np.uint8)
     rows = {"validation": (images[2:], np.array([2.0]))}

@@ -283,7 +283,7 @@ class RcRImageRegressor(RejectingRegressor):
         """Return the training rows and the validation rows."""
         if validation is not None:
             try:
-                # one cost per training row says nothing about the validation rows
+                # costs of training rows are no costs of validation rows
                 return rows, ImageRows.check(validation, None, None if needs_rows(self.cost_) else self.cost_)
             except ValueError as error:
                 raise ValueError(f"in validation: {error}") from error
