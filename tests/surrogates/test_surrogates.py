@@ -143,11 +143,17 @@ def test_a_registered_loss_is_found():
 
 
 def test_a_name_is_replaced_only_on_demand():
-    with pytest.raises(ValueError, match="'mae' is already taken; pass overwrite=True"):
-        surrogates.register("mae", exponential)
-    replaced = surrogates.register("mae", exponential, overwrite=True)
-    assert surrogates.get("mae") is replaced
-    assert replaced.transfer is None  # what was proved of the old loss does not pass on
+    surrogates.register("mine", lambda r: (r, -r))
+    with pytest.raises(ValueError, match="'mine' is already taken; pass overwrite=True"):
+        surrogates.register("mine", exponential)
+    replaced = surrogates.register("mine", exponential, overwrite=True)
+    assert surrogates.get("mine") is replaced
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_the_names_of_the_five_are_fixed(name):
+    with pytest.raises(ValueError, match=f"must not be that of one of the paper's losses .* got '{name}'"):
+        surrogates.register(name, exponential, overwrite=True)
 
 
 @pytest.mark.parametrize("name", ["", 3])
