@@ -20,6 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 from recuse.costs import Cost, needs_rows, row_values
 from recuse.decision import Decision
 from recuse.metrics.unwrapping import is_search, unwrap
+from recuse.validation import row_name
 
 __all__ = ["cross_val_decide", "decide", "expected_loss"]
 
@@ -169,9 +170,8 @@ def _splits(cv: Any, X: Any, y: Any, groups: Any) -> list[Split]:
     counts = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(y))
     if (counts != 1).any():
         row = int((counts != 1).argmax())
-        label = f" (label {X.index[row]!r})" if isinstance(X, pd.DataFrame) else ""
         raise ValueError(
-            f"cv must put every row into exactly one test part, got row {row}{label} in {counts[row]} of them"
+            f"cv must put every row into exactly one test part, got {row_name(X, row)} in {counts[row]} of them"
         )
     return splits
 

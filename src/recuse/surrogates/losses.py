@@ -133,7 +133,7 @@ def _as_pair(pair: object, r: Tensor, what: str) -> LossPair:
     return accepted, rejected
 
 
-# softplus turns linear past this score; the step there, exp(-40), is below the precision of float64
+# softplus is linear from this score on; the difference, exp(-40), is below the precision of float64
 _LINEAR_FROM = 40.0
 
 
@@ -150,7 +150,7 @@ def _hinge(r: Tensor) -> LossPair:
 
 
 def _hinge_derivative(r: Tensor) -> LossPair:
-    # a clamped sign: comparing and casting gives the same and takes more than twice the time
+    # a clamped sign is more than twice as fast as comparing and casting
     return sign(r + 1).clamp_(min=0), sign(r - 1).clamp_(max=0)
 
 
@@ -168,7 +168,7 @@ def _logistic(r: Tensor) -> LossPair:
 
 
 def _logistic_derivative(r: Tensor) -> LossPair:
-    # s(r) - 1 would do for the second, but cancels to 0 from r = 17 on in float32
+    # the second is sigmoid(r) - 1, which in float32 cancels to 0 from r = 17 on
     return sigmoid(r), sigmoid(-r).neg()
 
 
