@@ -14,5 +14,5 @@ for cost in (0.3, 1.0, 2.5):
     measures = model.decide(X_new, cost=cost).evaluate(y_new)
     bayes = np.minimum(variance_new, cost).mean()
     print(
-        f"cost {cost:3}: rejects {measures['rejection_rate']:4.0%}, loss {measures['rcr_loss']:.3f}, Bayes risk {bayes:.3f}"
+        f"cost {cost:3}: rejects {measures['rejection_rate']:4.0%}, loss {measures['rcr_loss']:.3f}, Bayes {bayes:.3f}"
     )

@@ -178,8 +178,8 @@ def test_the_best_score_accepts_iff_the_expected_loss_is_below_the_cost(
 ):
     risk = expected_loss(loss, prediction, distribution)
     if abs(risk - cost) < 0.02 * max(risk, cost):
-        return  # where both are alike, either will do
-    sizes = np.geomspace(1e-3, 10, 200)  # the best score is near zero where risk and cost are nearly alike
+        return  # equal risk and cost allow either decision
+    sizes = np.geomspace(1e-3, 10, 200)  # the best score is near zero where risk and cost are nearly equal
     accept, reject = (theory.surrogate_risk(risk, cost, sign * sizes, surrogate).min() for sign in (1, -1))
     assert (accept < reject) == (risk < cost)
 

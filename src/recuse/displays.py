@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from recuse import losses, metrics
+from recuse.estimators.composition import decide
 from recuse.extras import import_extra
 from recuse.losses import SQUARED, LossLike, TargetLoss
 
@@ -50,8 +51,8 @@ class CostCurveDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, costs: Iterable[float], **plot: Any) -> Self:
-        """Plot the measures of a fitted estimator that can decide at any cost."""
-        return cls.from_predictions(y, [estimator.decide(X, cost=cost) for cost in costs], **plot)
+        """Plot the measures of a fitted estimator that can decide at any cost, also inside a Pipeline or search."""
+        return cls.from_predictions(y, [decide(estimator, X, cost=cost) for cost in costs], **plot)
 
     def plot(self, ax: Any = None, *, name: str = "with rejection") -> Self:
         """Draw the loss beside those of accepting all, rejecting all and the oracle; the area between is the saving."""
@@ -103,8 +104,8 @@ class RiskCoverageDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, cost: Any = None, **plot: Any) -> Self:
-        """Plot the risk of the rows in the order of the scores of a fitted estimator."""
-        decision = estimator.decide(X, cost=cost)
+        """Plot the risk of the rows in the order of the scores of an estimator, also inside a Pipeline or search."""
+        decision = decide(estimator, X, cost=cost)
         return cls.from_predictions(y, decision.prediction, decision.score, loss=decision.loss, **plot)
 
     def plot(self, ax: Any = None, *, name: str = "model", color: str = PALETTE[0]) -> Self:

@@ -68,7 +68,7 @@ def test_an_output_that_is_a_file_is_refused_before_training(tmp_path):
     assert file.read_text() == "mine"
 
 
-@pytest.mark.skipif(not Path("/proc").exists(), reason="needs a folder that nobody can write to")
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs a folder that no user can write to")
 def test_an_output_that_cannot_be_written_is_refused_before_training():
     assert "output must be a folder that can be written to, got /proc/out" in error_of("demo", "-o", "/proc/out")
 

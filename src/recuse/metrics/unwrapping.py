@@ -51,6 +51,8 @@ class Unwrapped:
     def decide(self, cost: Cost | None = None) -> Any:
         """Give the `recuse.Decision` of the regressor in the user's units, with the index of the user's rows."""
         self._require_method("decide")
+        if self.X is self.user_X and not self.target_transformers:
+            return self.regressor.decide(self.X, cost=cost)
         loss, unit = self._user_loss()
         user_cost = None if cost is None else self._user_cost(cost)
         decision = self.regressor.decide(self.X, cost=None if user_cost is None else self._inner_cost(user_cost, unit))
