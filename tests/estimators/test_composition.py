@@ -60,6 +60,11 @@ def test_a_pipeline_decides_on_the_transformed_rows_and_keeps_the_index():
     np.testing.assert_allclose(expected_loss(pipeline, NEW_FRAME), alone.expected_loss(scaled))
 
 
+def test_rows_without_labels_get_none_from_a_transformer_that_makes_frames():
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), risk()).fit(X, Y)
+    assert decide(pipeline, NEW).index is None
+
+
 @pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV])
 def test_a_search_decides_by_its_best_estimator(search):
     options = {"n_iter": 2} if search is RandomizedSearchCV else {}

@@ -58,7 +58,7 @@ class Unwrapped:
         decision = self.regressor.decide(self.X, cost=None if user_cost is None else self._inner_cost(user_cost, unit))
         index = self.user_X.index if isinstance(self.user_X, pd.DataFrame) else None
         if not self.target_transformers:
-            return decision if index is None else replace(decision, index=index)
+            return replace(decision, index=index)
         # a score is in units of the loss where it is a cost less an expected loss, and has no units otherwise
         score_unit = unit if hasattr(self.regressor, "expected_loss") else 1.0
         return replace(
