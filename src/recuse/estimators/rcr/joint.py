@@ -28,7 +28,7 @@ from recuse.estimators.rcr.online import Stream
 from recuse.estimators.rcr.rejector_inputs import Sight, costs_within, read_range
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
-from recuse.surrogates import Surrogate
+from recuse.surrogates import CarriesSurrogates, Surrogate
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 
@@ -37,7 +37,7 @@ __all__ = ["RcRRegressor"]
 Floats = NDArray[np.float64]
 
 
-class RcRRegressor(RejectingRegressor):
+class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     """Regression with cost-based rejection by a surrogate loss and Slow-Start.
 
     A regressor h and a rejector r of the same shape are trained together on

@@ -60,8 +60,8 @@ def learn_risk(
 ) -> CrossFittedRisk:
     """Fit risk models to the losses of rows.
 
-    The losses are divided by their mean first, since trees stop splitting where the variance of a target is near the
-    machine precision.
+    By folds, the losses are divided by their mean first, since trees stop splitting where the variance of a target is
+    near the machine precision.
 
     Parameters
     ----------
@@ -70,18 +70,18 @@ def learn_risk(
         Inputs, losses and weights.
     splits : sequence of (train, test), optional
         Folds that the models are cross-fitted by; their test parts partition the rows. The scale is then the mean loss
-        over the mean out-of-fold risk. None fits one model to all rows and leaves the scale alone.
+        over the mean out-of-fold risk. None fits one model to all rows as they are, with a scale of 1.
     random : RandomState
     n_jobs : int, optional
     most_rows, on_fit : optional
         As in `cross_fit`.
     """
+    if splits is None:
+        with one_thread():
+            return CrossFittedRisk((fit_subestimator(seeded(part, random), *residuals),), 1.0)
     inputs, loss, weight = residuals
     unit = float(np.average(loss, weights=weight)) or 1.0
     sample = Sample(inputs, loss / unit, weight)
-    if splits is None:
-        with one_thread():
-            return CrossFittedRisk((fit_subestimator(seeded(part, random), *sample),), unit)
     fitted = cross_fit(part, sample, splits, random, n_jobs=n_jobs, most_rows=most_rows, on_fit=on_fit)
     risk = non_negative(fitted.out_of_fold.mean)
     mean = float(np.average(risk, weights=weight))
