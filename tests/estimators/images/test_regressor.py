@@ -17,6 +17,7 @@ from torch.utils.data import Dataset, TensorDataset
 pytest.importorskip("lightning")
 
 import recuse.deep
+from recuse import surrogates
 from recuse.deep.backbones import small_cnn
 from recuse.estimators.images.regressor import RcRImageRegressor
 
@@ -325,6 +326,11 @@ class TestObject:
         model = make().fit(IMAGES, Y)
         same(pickle.loads(pickle.dumps(model)), model)
         assert clone(model).get_params() == model.get_params()
+
+    def test_a_registered_surrogate_accompanies_the_pickle(self):
+        surrogates.register("image_hinge", surrogates.get("hinge"), overwrite=True)
+        state = make(surrogate="image_hinge", epochs=2).fit(IMAGES, Y).__getstate__()
+        assert list(state["_surrogates"]) == ["image_hinge"]
 
     def test_half_precision_and_accumulation_train(self):
         trainer = {"accelerator": "cpu", "precision": "bf16-mixed", "accumulate_grad_batches": 2}

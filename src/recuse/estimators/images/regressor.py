@@ -25,7 +25,7 @@ from recuse.engine.schedule import slow_start_epochs
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.images.folder import claim_folder
 from recuse.estimators.images.rows import Augment, ImageRowDataset, ImageRows, Images, check_images, image_of
-from recuse.surrogates import SurrogateLike
+from recuse.surrogates import CarriesSurrogates, SurrogateLike
 from recuse.validation import is_count, is_rate, require
 
 __all__ = ["RcRImageRegressor"]
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 _NUMERICAL = ("precision", "gradient_clip_val", "gradient_clip_algorithm", "sync_batchnorm")
 
 
-class RcRImageRegressor(RejectingRegressor):
+class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
     """Regression from images with cost-based rejection.
 
     A regressor and a rejector on one backbone are trained with Lightning (extra ``images``) on the surrogate loss of
