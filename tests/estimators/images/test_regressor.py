@@ -20,6 +20,7 @@ import recuse.deep
 from recuse import surrogates
 from recuse.deep.backbones import small_cnn
 from recuse.estimators.images.regressor import RcRImageRegressor
+from recuse.surrogates import losses as registry
 
 
 def noisy_images(n_rows, seed=0):
@@ -327,7 +328,8 @@ class TestObject:
         same(pickle.loads(pickle.dumps(model)), model)
         assert clone(model).get_params() == model.get_params()
 
-    def test_a_registered_surrogate_accompanies_the_pickle(self):
+    def test_a_registered_surrogate_accompanies_the_pickle(self, monkeypatch):
+        monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
         surrogates.register("image_hinge", surrogates.get("hinge"), overwrite=True)
         state = make(surrogate="image_hinge", epochs=2).fit(IMAGES, Y).__getstate__()
         assert list(state["_surrogates"]) == ["image_hinge"]
