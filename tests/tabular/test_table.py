@@ -59,7 +59,7 @@ def test_polars_tables_need_no_pyarrow():
 
 
 def test_a_lazy_table_is_refused_with_what_to_do():
-    with pytest.raises(TypeError, match=r"^a table must be in memory, got polars.*LazyFrame: collect it first$"):
+    with pytest.raises(TypeError, match=r"^a table must be in memory, got .*LazyFrame: collect it first$"):
         as_table(POLARS.lazy())
 
 
@@ -116,6 +116,11 @@ def test_object_arrays_may_hold_dates():
         (np.ones((2, 0)), ValueError, "0 feature"),
         (np.ones((2, 1)) * 1j, ValueError, "Complex data not supported"),
         ([[{"a": 1}, 1.0]], TypeError, "argument must be a string or a real number, not 'dict'"),
+        (
+            PANDAS.assign(weight=[1.0, 2.0, -np.inf, 3.0]).set_axis(list("abcd")),
+            ValueError,
+            r"^column 'weight' must be finite, got -inf at row 2 \(label 'c'\)$",
+        ),
         (PANDAS[:0], ValueError, r"^X must have at least one row and one column, got 0 in shape \(0, 11\)$"),
         (PANDAS[[]], ValueError, r"^X must have at least one row and one column, got 0 in shape \(4, 0\)$"),
         (PANDAS[["doors", "doors"]], ValueError, r"^column names must be unique, got 'doors' more than once$"),

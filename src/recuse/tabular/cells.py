@@ -12,7 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
-__all__ = ["Kind", "Times", "kind_of", "read_dates", "read_levels", "read_numbers", "zone_of"]
+from recuse.dataframes import row_name
+
+__all__ = ["Kind", "Times", "check_finite", "kind_of", "read_dates", "read_levels", "read_numbers", "zone_of"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -133,6 +135,22 @@ def _parsed(cells: pd.Series[Any]) -> Floats:
 
 def _seconds_of_day(time: dt.time) -> float:
     return time.hour * 3600 + time.minute * 60 + time.second + time.microsecond / 1e6
+
+
+def check_finite(column: pd.Series[Any], values: Floats) -> None:
+    """Raise an error that names the column and the row if one of its values is infinite.
+
+    Examples
+    --------
+    >>> check_finite(pd.Series([1.0, np.inf], name="weight"), np.array([1.0, np.inf]))
+    Traceback (most recent call last):
+    ValueError: column 'weight' must be finite, got inf at row 1
+    """
+    infinite = np.isinf(values)
+    if infinite.any():
+        row = int(infinite.argmax())
+        place = row_name(row, column.index)
+        raise ValueError(f"column {column.name!r} must be finite, got {values[row]} at {place}")
 
 
 def read_dates(column: pd.Series[Any], zone: str | None) -> tuple[Times, Flags]:

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from recuse.dataframes import row_name
-from recuse.tabular.cells import read_levels, read_numbers
+from recuse.tabular.cells import check_finite, read_levels, read_numbers
 
 __all__ = ["CategoryColumn", "Cells", "Column", "DroppedColumn", "NumericColumn", "Range"]
 
@@ -110,7 +109,7 @@ class NumericColumn:
     @classmethod
     def of_values(cls, column: pd.Series[Any], values: Floats, weight: Floats, *, had_text: bool = False) -> Self:
         """Learn mean, scale and range of values read from the column."""
-        _check_finite(column, values)
+        check_finite(column, values)
         missing = np.isnan(values)
         known, weight = values[~missing], weight[~missing]
         mean = float(np.average(known, weights=weight))
@@ -138,7 +137,7 @@ class NumericColumn:
     def encode(self, column: pd.Series[Any], *, keep: bool = False) -> Cells:
         """Give (row, 1) or, with the flag, (row, 2)."""
         values, text = read_numbers(column)
-        _check_finite(column, values)
+        check_finite(column, values)
         if self.had_text:
             text = np.zeros_like(text)
         elif text.any():
@@ -271,14 +270,6 @@ def _sorted(cells: list[Any]) -> list[int]:
         return sorted(range(len(cells)), key=lambda place: (str(type(cells[place])), cells[place]))
     except TypeError:  # hashable, but without an order
         return sorted(range(len(cells)), key=lambda place: (str(type(cells[place])), repr(cells[place])))
-
-
-def _check_finite(column: pd.Series[Any], values: Floats) -> None:
-    infinite = np.isinf(values)
-    if infinite.any():
-        row = int(infinite.argmax())
-        place = row_name(row, column.index)
-        raise ValueError(f"column {column.name!r} must be finite, got {values[row]} at {place}")
 
 
 def _warn_of_text(column: pd.Series[Any], text: Flags, state: str) -> None:

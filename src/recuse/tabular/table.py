@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from recuse.dataframes import aligned, check_target_type, row_index, to_pandas, unmasked
+from recuse.tabular.cells import check_finite
 
 __all__ = ["aligned", "as_table", "check_target_type", "row_index"]
 
@@ -22,8 +23,7 @@ def as_table(X: Any) -> pd.DataFrame | Floats:
     Parameters
     ----------
     X : array-like, pandas DataFrame, polars DataFrame or pyarrow Table of shape (n_rows, n_columns)
-        NaN, None and null are missing values. Infinite numbers in arrays are refused here, those in a DataFrame by
-        `TableEncoder`.
+        NaN, None and null are missing values; infinite numbers are an error.
 
     Returns
     -------
@@ -60,6 +60,8 @@ def _checked_frame(X: pd.DataFrame) -> pd.DataFrame:
     if X.columns.has_duplicates:
         twice = X.columns[X.columns.duplicated()][0]
         raise ValueError(f"column names must be unique, got {twice!r} more than once")
+    for name in X.columns[[getattr(dtype, "kind", "") == "f" for dtype in X.dtypes]]:
+        check_finite(X[name], X[name].to_numpy(dtype=np.float64, na_value=np.nan))
     return X
 
 
