@@ -215,6 +215,8 @@ def _not_numbers(values: Any) -> str | None:
     if isinstance(values, list | tuple) and len(values) > 0 and np.ndim(values[0]) == 0:
         kind = types.infer_dtype(values, skipna=True)
         return kind if kind in _NOT_NUMBERS else None
+    if hasattr(values, "__array__") and not hasattr(values, "dtype"):  # such as an array of pyarrow
+        values = np.asarray(values)
     dtype = getattr(values, "dtype", None)
     if getattr(dtype, "kind", None) in ("M", "m", "c") or isinstance(dtype, pd.PeriodDtype):
         return str(dtype)
@@ -225,4 +227,6 @@ def _not_numbers(values: Any) -> str | None:
 
 
 def _label(label: Any) -> str:
-    return repr(label.item() if isinstance(label, np.generic) else label)
+    parts = label if isinstance(label, tuple) else (label,)
+    plain = tuple(part.item() if isinstance(part, np.generic) else part for part in parts)
+    return repr(plain if isinstance(label, tuple) else plain[0])

@@ -19,17 +19,17 @@ Flags = NDArray[np.bool_]
 
 MOST_LEVELS = 50
 _SHOWN_LEVELS = 10
+_LARGEST_SQUARED = 1e150  # squares of larger numbers may overflow
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The encoded cells of one column.
+    """How far the cells of one column are from what training had.
 
     `unknown` marks values that training did not have, such as a new category, and `new_gap` missing values in a column
     that had none in training; both have novelty 1.
     """
 
-    features: Floats  # (row, feature)
     novelty: Floats  # (row,)
     unknown: Flags
     new_gap: Flags
@@ -54,8 +54,11 @@ class Column(Protocol):
     def expected(self) -> str:
         """What the column must hold, for error messages."""
 
-    def encode(self, column: pd.Series[Any], *, keep: bool = False) -> Cells:
-        """Encode the cells of a table; `keep` as in `TableEncoder(unseen="keep")`."""
+    def encode(self, column: pd.Series[Any], features: Floats, *, keep: bool) -> Cells:
+        """Write the features of the column into `features` (row, feature), which is zero before.
+
+        `keep` is as in `TableEncoder(unseen="keep")`.
+        """
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Range:
     @property
     def margin(self) -> float:
         """How far outside the range a number has novelty 1: half the width, with room for rounding."""
-        return max((self.high - self.low) / 2, 1e-6 * max(abs(self.low), abs(self.high)), np.finfo(np.float64).tiny)
+        return max(self.high / 2 - self.low / 2, 1e-6 * max(abs(self.low), abs(self.high)), np.finfo(np.float64).tiny)
 
     def novelty(self, values: Floats) -> Floats:
         """Give 0 inside the range, rising to 1 at the margin.
@@ -112,8 +115,9 @@ class NumericColumn:
         check_finite(column, values)
         missing = np.isnan(values)
         known, weight = values[~missing], weight[~missing]
-        mean = float(np.average(known, weights=weight))
-        scale = float(np.average((known - mean) ** 2, weights=weight) ** 0.5)
+        unit = 1.0 if np.abs(known).max() < _LARGEST_SQUARED else _LARGEST_SQUARED
+        mean = float(np.average(known / unit, weights=weight)) * unit
+        scale = float(np.average((known / unit - mean / unit) ** 2, weights=weight) ** 0.5) * unit
         # the scale of a column that is constant up to rounding is only rounding
         constant = scale <= 10 * np.finfo(np.float64).eps * max(abs(mean), np.finfo(np.float64).tiny)
         limits = Range(float(known.min()), float(known.max()))
@@ -134,25 +138,26 @@ class NumericColumn:
         """What the column must hold, for error messages."""
         return "numbers as in training"
 
-    def encode(self, column: pd.Series[Any], *, keep: bool = False) -> Cells:
-        """Give (row, 1) or, with the flag, (row, 2)."""
+    def encode(self, column: pd.Series[Any], features: Floats, *, keep: bool) -> Cells:
+        """Write the standardised number and the flag."""
         values, text = read_numbers(column)
         check_finite(column, values)
         if self.had_text:
             text = np.zeros_like(text)
         elif text.any():
             _warn_of_text(column, text, "had only numbers in training and now holds")
-        return self.encode_values(values, text, keep=keep)
+        return self.encode_values(values, text, features, keep=keep)
 
-    def encode_values(self, values: Floats, unknown: Flags, *, keep: bool) -> Cells:
-        """Encode numbers with NaN for missing and unknown cells."""
+    def encode_values(self, values: Floats, unknown: Flags, features: Floats, *, keep: bool) -> Cells:
+        """Write numbers into the first and the flag into the last feature; NaN are missing and unknown cells."""
         missing = np.isnan(values)
         new_gap = missing & ~unknown & (not self.flag_missing)
         novelty = np.where(unknown | new_gap, 1.0, self.range.novelty(np.where(missing, self.range.low, values)))
         limited = values if keep else self.range.clip(values)
-        standard = (np.where(missing, self.mean, limited) - self.mean) / self.scale
-        features = np.column_stack([standard, missing]) if self.flag_missing else standard[:, None]
-        return Cells(features, novelty, unknown, new_gap)
+        features[:, 0] = (np.where(missing, self.mean, limited) - self.mean) / self.scale
+        if self.flag_missing:
+            features[:, -1] = missing
+        return Cells(novelty, unknown, new_gap)
 
 
 @dataclass(frozen=True)
@@ -210,19 +215,18 @@ class CategoryColumn:
         shown = ", ".join(map(repr, known[:_SHOWN_LEVELS]))
         return f"a category seen in training, one of [{shown}{more}]"
 
-    def encode(self, column: pd.Series[Any], *, keep: bool = False) -> Cells:
-        """Give (row, level)."""
+    def encode(self, column: pd.Series[Any], features: Floats, *, keep: bool) -> Cells:
+        """Write a one for the level of each row, or for a missing cell."""
         codes, cells = read_levels(column)
         places, absent = self._places(), set(self.absent)
         place_of = np.array([*(places.get(cell, -1) for cell in cells), -1], np.intp)[codes]  # the last: missing cells
         gap = codes < 0
         unknown = ~gap & ((place_of < 0) | np.array([*(cell in absent for cell in cells), False])[codes])
-        hot = gap | (unknown if not keep else place_of < 0)
-        features = np.zeros((len(codes), self.n_features))
-        features[np.flatnonzero(~hot), place_of[~hot]] = 1
-        features[hot] = self.missing
+        missing = gap | (unknown if not keep else place_of < 0)
+        features[np.flatnonzero(~missing), place_of[~missing]] = 1
+        features[missing] = self.missing
         new_gap = gap & (not self.flag_missing)
-        return Cells(features, (unknown | new_gap).astype(np.float64), unknown, new_gap)
+        return Cells((unknown | new_gap).astype(np.float64), unknown, new_gap)
 
     def _places(self) -> dict[Any, int]:
         """The feature of every level with one."""
@@ -258,10 +262,10 @@ class DroppedColumn:
         """What the column must hold, for error messages."""
         return "anything"
 
-    def encode(self, column: pd.Series[Any], *, keep: bool = False) -> Cells:
-        """Give (row, 0)."""
+    def encode(self, column: pd.Series[Any], features: Floats, *, keep: bool) -> Cells:
+        """Write nothing."""
         none = np.zeros(len(column), np.bool_)
-        return Cells(np.empty((len(column), 0)), np.zeros(len(column)), none, none)
+        return Cells(np.zeros(len(column)), none, none)
 
 
 def _sorted(cells: list[Any]) -> list[int]:

@@ -63,14 +63,14 @@ class DateColumn:
         """What the column must hold, for error messages."""
         return "dates or times as in training"
 
-    def encode(self, column: pd.Series[Any], *, keep: bool = False) -> Cells:
-        """Give (row, feature)."""
+    def encode(self, column: pd.Series[Any], features: Floats, *, keep: bool) -> Cells:
+        """Write the trend, the cycles and the flag."""
         times, unknown = read_dates(column, self.zone)
-        cells = self.trend.encode_values(_seconds(times), unknown, keep=keep)
-        angles = [2 * np.pi * _phase(times, cycle) for cycle in self.cycles]
-        waves = [np.nan_to_num(wave(angle), nan=0.0) for angle in angles for wave in (np.sin, np.cos)]
-        features = np.column_stack([cells.features[:, :1], *waves, cells.features[:, 1:]])
-        return Cells(features, cells.novelty, cells.unknown, cells.new_gap)
+        for place, cycle in enumerate(self.cycles):
+            angle = 2 * np.pi * _phase(times, cycle)
+            features[:, 2 * place + 1] = np.nan_to_num(np.sin(angle), nan=0.0)
+            features[:, 2 * place + 2] = np.nan_to_num(np.cos(angle), nan=0.0)
+        return self.trend.encode_values(_seconds(times), unknown, features, keep=keep)
 
 
 def _seconds(times: Times) -> Floats:

@@ -100,9 +100,14 @@ class TableEncoder:
     def encode(self, X: pd.DataFrame | Floats) -> Encoded:
         """Give features (row, feature) and the novelty of each cell (row, column)."""
         frame = self._frame(X)
-        cells = [self._encode_column(column, frame[column.name]) for column in self.columns_]
-        features = np.column_stack([column.features for column in cells])
-        return Encoded(features, np.column_stack([column.novelty for column in cells]))
+        features, novelty = np.zeros((len(frame), self.n_features)), np.zeros((len(frame), len(self.columns_)))
+        for place, (learned, part) in enumerate(zip(self.columns_, self.slices, strict=True)):
+            column = frame[learned.name]
+            cells = learned.encode(column, features[:, part], keep=self.unseen == "keep")
+            if self.unseen == "error":
+                _refuse(learned, column, cells)
+            novelty[:, place] = cells.novelty
+        return Encoded(features, novelty)
 
     @property
     def n_features(self) -> int:
@@ -119,12 +124,6 @@ class TableEncoder:
     def missing_row(self) -> Floats:
         """The features (feature,) of a row in which every cell is missing."""
         return np.concatenate([column.missing for column in self.columns_])
-
-    def _encode_column(self, learned: Column, column: pd.Series[Any]) -> Cells:
-        cells = learned.encode(column, keep=self.unseen == "keep")
-        if self.unseen == "error":
-            _refuse(learned, column, cells)
-        return cells
 
     def _frame(self, X: pd.DataFrame | Floats) -> pd.DataFrame:
         """Find the columns by name where both tables have names, else by position."""
