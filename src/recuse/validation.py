@@ -6,9 +6,7 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-import pandas as pd
-
-__all__ = ["check_count", "is_count", "is_rate", "require", "row_name"]
+__all__ = ["check_count", "is_count", "is_rate", "require"]
 
 
 def require(holds: bool, name: str, rule: str, value: object) -> None:
@@ -61,16 +59,3 @@ def check_count(name: str, value: Any, least: int) -> int:
     """
     require(is_count(value, least), name, f"an integer >= {least}", value)
     return int(value)
-
-
-def row_name(rows: Any, position: int) -> str:
-    """Name a row for a message: by its position and, in a DataFrame or Series, by its label.
-
-    Examples
-    --------
-    >>> row_name(pd.Series([1.0, 2.0], index=["a", "b"]), 1), row_name([1.0, 2.0], 1)
-    ("row 1 (label 'b')", 'row 1')
-    """
-    if isinstance(rows, pd.DataFrame | pd.Series):
-        return f"row {position} (label {rows.index[position]!r})"
-    return f"row {position}"

@@ -126,7 +126,8 @@ def run_decisions(group: Group, protocol: Protocol, decide: Decide) -> dict[str,
 def fit_group(group: Group, protocol: Protocol, train: Part, validation: Part) -> Fitted:
     """Train all costs and learning rates of a group side by side; the validation rows choose among the rates."""
     torch.set_num_threads(1)
-    encoder, units = TableEncoder().fit(train[0]), Units.learn(protocol.target[group.model], _targets(train))
+    encoder = TableEncoder(unseen="keep").fit(train[0])
+    units = Units.learn(protocol.target[group.model], _targets(train))
     hidden = protocol.hidden if group.model == "mlp" else ()
     build = partial(StackedMLP, inputs=encoder.n_features, hidden=hidden)
     tables = tuple([_table(part, encoder, units, group.repeat)] for part in (train, validation))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
@@ -18,9 +17,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
 from recuse.costs import Cost, needs_rows, row_values
+from recuse.dataframes import row_index, row_name
 from recuse.decision import Decision
 from recuse.metrics.unwrapping import is_search, unwrap
-from recuse.validation import row_name
 
 __all__ = ["cross_val_decide", "decide", "expected_loss"]
 
@@ -170,9 +169,8 @@ def _splits(cv: Any, X: Any, y: Any, groups: Any) -> list[Split]:
     counts = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(y))
     if (counts != 1).any():
         row = int((counts != 1).argmax())
-        raise ValueError(
-            f"cv must put every row into exactly one test part, got {row_name(X, row)} in {counts[row]} of them"
-        )
+        name = row_name(row, row_index(X))
+        raise ValueError(f"cv must put every row into exactly one test part, got {name} in {counts[row]} of them")
     return splits
 
 
@@ -226,6 +224,17 @@ def _joined(parts: list[Decision], rows: NDArray[np.intp], X: Any) -> Decision:
         names = ", ".join(sorted({part.loss.name for part in parts}))
         raise ValueError(f"all folds must decide by the same loss, got {names}")
     order = np.argsort(rows)
-    columns = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in _COLUMNS}
-    index = X.index if isinstance(X, pd.DataFrame) else None
-    return Decision(**columns, index=index, loss=parts[0].loss)
+    prediction, accepted, score, cost = (
+        np.concatenate([getattr(part, name) for part in parts])[order] for name in _COLUMNS
+    )
+    first = parts[0]
+    return Decision(
+        prediction,
+        accepted,
+        score,
+        cost,
+        index=row_index(X),
+        loss=first.loss,
+        target_names=first.target_names,
+        score_unit=first.score_unit,
+    )

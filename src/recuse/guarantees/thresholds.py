@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from recuse.costs import resolve
-from recuse.validation import row_name
+from recuse.dataframes import row_index, row_name
 
 __all__ = ["break_ties", "by_budget", "by_cost"]
 
@@ -142,5 +142,7 @@ def _rows(values: ArrayLike, name: str) -> Floats:
     if rows.ndim != 1 or len(rows) == 0:
         raise ValueError(f"{name} must have one value for each of at least one row, got shape {rows.shape}")
     if np.isnan(rows).any():
-        raise ValueError(f"{name} must be a number, got nan at {row_name(values, int(np.isnan(rows).argmax()))}")
+        raise ValueError(
+            f"{name} must be a number, got nan at {row_name(int(np.isnan(rows).argmax()), row_index(values))}"
+        )
     return rows

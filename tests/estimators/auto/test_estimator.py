@@ -116,6 +116,7 @@ def test_categories_and_gaps_are_fine(quick):
     model = AutoRejector(**QUICK).fit(FRAME, Y)
     decision = model.decide(FRAME)
     assert np.isfinite(decision.prediction).all()
+    assert np.isfinite(model.predict(FRAME.assign(kind="sideways"))).all()
 
 
 def test_out_of_fold_rows_suffice_to_choose_a_threshold(quick):

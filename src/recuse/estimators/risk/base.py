@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from abc import abstractmethod
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from recuse.decision import LOSS_SAVED
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.risk.surcharge import Surcharge
 from recuse.losses import SQUARED
@@ -22,6 +24,7 @@ Floats = NDArray[np.float64]
 
 _BLOCK = 8192  # rows predicted at once
 _LEAST_FACTOR = 0.5
+_MODELS = ("_regressor", "_risk", "regressors_", "risks_")  # attributes of the subclasses that hold fitted models
 
 
 class RiskBasedRegressor(RejectingRegressor):
@@ -35,9 +38,23 @@ class RiskBasedRegressor(RejectingRegressor):
     """
 
     _several_targets = True
+    _score_unit = LOSS_SAVED
     _encoder: TableEncoder
     _risk_factor: float
     _surcharge: Surcharge
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pack the fitted models into one object.
+
+        Thousands of trees are thousands of arrays, and joblib opens a file for each if it loads them memory-mapped.
+        """
+        state: dict[str, Any] = super().__getstate__()
+        return {name: _packed(value) if name in _MODELS else value for name, value in state.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Unpack the fitted models."""
+        unpacked = {n: pickle.loads(v) if n in _MODELS and isinstance(v, bytes) else v for n, v in state.items()}
+        super().__setstate__(unpacked)
 
     @abstractmethod
     def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
@@ -91,8 +108,10 @@ class RiskBasedRegressor(RejectingRegressor):
     def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
         """Give one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
         assert rows.origin is not None
+        both = {"target": rows.y, "prediction": prediction}
         place, cost, index = rows.origin.place, rows.origin.cost, rows.origin.index
-        columns = {**_by_target("target", rows.y), **_by_target("prediction", prediction), "expected_loss": risk}
+        named = {name: _by_target(name, values, self._target_names) for name, values in both.items()}
+        columns = {**named["target"], **named["prediction"], "expected_loss": risk}
         table = pd.DataFrame(columns).iloc[place].set_axis(pd.RangeIndex(len(place)) if index is None else index)
         table[place < 0] = np.nan
         return table.assign(cost=cost, score=cost - table["expected_loss"])
@@ -123,6 +142,14 @@ def ensemble_factor(predictions: Floats, risks: Floats, loss: object) -> float:
     return max(1 - variance / risk, _LEAST_FACTOR) if risk > 0 else 1.0
 
 
+def _packed(models: object) -> object:
+    """Give pickled models, or the models themselves where a class of the user needs another pickler."""
+    try:
+        return pickle.dumps(models, protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return models
+
+
 def _blocks(rows: Any) -> list[Any]:
     """Divide rows into blocks, so that memory does not grow with their number."""
     if isinstance(rows, pd.DataFrame):
@@ -130,5 +157,10 @@ def _blocks(rows: Any) -> list[Any]:
     return [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
 
 
-def _by_target(name: str, values: Floats) -> dict[str, Floats]:
-    return {name: values} if values.ndim == 1 else {f"{name}_{i}": column for i, column in enumerate(values.T)}
+def _by_target(name: str, values: Floats, targets: tuple[str, ...] | None) -> dict[str, Floats]:
+    """Give one column, or one for each of several targets, with its name or number."""
+    if values.ndim == 1:
+        return {name: values}
+    return {
+        f"{name}_{target}": column for target, column in zip(targets or range(values.shape[1]), values.T, strict=True)
+    }
