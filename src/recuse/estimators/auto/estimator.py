@@ -20,7 +20,8 @@ from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
 from recuse.estimators.auto.time_budget import TimeBudget
 from recuse.estimators.auto.trials import Setting, Trial, run_trials
 from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, fit_count
-from recuse.estimators.risk.base import RiskBasedRegressor, ensemble_factor
+from recuse.estimators.risk.base import RiskBasedRegressor
+from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.interpolation import interpolated_rows
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
 from recuse.estimators.risk.surcharge import HeldOut, Surcharge
@@ -93,7 +94,8 @@ class AutoRejector(RiskBasedRegressor):
     -----
     h is the mean over the folds, and so is the risk. By the squared error, the mean over the folds is better than each
     of them on average, by the variance round it (Krogh and Vedelsby, 1995). The share of the risk that remains is
-    estimated on interpolated rows; the expected loss of new rows and that of `out_of_fold_` are multiplied by it.
+    estimated on interpolated rows; the expected loss of new rows and that of `out_of_fold_` are multiplied by it. The
+    risks of `out_of_fold_`, by one fold each, are also mapped to the distribution of the mean over the folds.
 
     A category or a missing value that did not occur in training, or a number far outside the training range, adds to
     the expected loss what blanking the column adds to the loss of held-out rows.
@@ -213,7 +215,7 @@ class AutoRejector(RiskBasedRegressor):
         self._risk, risk = blend_risks(fitted, residuals.target, rows.cost[tested], residuals.weight, folds)
         self._novelty = Novelty.learn(features, random)
         self._learn_corrections(rows, features, splits, random)
-        risk = self._risk_factor * risk
+        risk = self._fold_mean.out_of_fold(risk)
         self._report(trials, opinions.take(tested), risk_trials, risk, rows.take(tested))
         expected = np.full(len(rows), np.nan)
         expected[tested] = risk
@@ -253,7 +255,7 @@ class AutoRejector(RiskBasedRegressor):
         ]
         with one_thread():
             between = interpolated_rows(features, self._encoder.slices, random)
-            self._risk_factor = ensemble_factor(*self._fold_estimates(None, between), self.loss_)
+            self._fold_mean = FoldMean.learn(*self._fold_estimates(None, between), self.loss_)
             self._surcharge = Surcharge.learn(self._encoder, held_out, self.loss_, random)
 
     def _report(
@@ -267,7 +269,8 @@ class AutoRejector(RiskBasedRegressor):
         """Build the leaderboard from out-of-fold results."""
         error = self.loss_.of_rows(opinions.prediction - rows.y)
         errors = [self.loss_.of_rows(each - rows.y) for each in opinions.each]
-        risks = [self._risk_factor * trial.fitted.out_of_fold for trial in risk_trials if trial.fitted is not None]
+        fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
+        risks = [self._fold_mean.out_of_fold(each.out_of_fold) for each in fitted]
         entries = [
             Entry("blend", "blend", error, risk, 1.0),
             *trial_entries("regressor", trials, self._regressor.weights, [(own, risk) for own in errors]),

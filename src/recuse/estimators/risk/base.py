@@ -12,18 +12,17 @@ from numpy.typing import NDArray
 
 from recuse.decision import LOSS_SAVED
 from recuse.estimators.base import RejectingRegressor
+from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.surcharge import Surcharge
-from recuse.losses import SQUARED
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
 
-__all__ = ["RiskBasedRegressor", "ensemble_factor"]
+__all__ = ["RiskBasedRegressor"]
 
 Floats = NDArray[np.float64]
 
 _BLOCK = 8192  # rows predicted at once
-_LEAST_FACTOR = 0.5
 _MODELS = ("_regressor", "_risk", "regressors_", "risks_")  # attributes of the subclasses that hold fitted models
 
 
@@ -33,14 +32,14 @@ class RiskBasedRegressor(RejectingRegressor):
     `fit` of a subclass sets the private attributes below. The mean over the folds is the prediction and the risk.
 
     - `_encoder`: from rows to features.
-    - `_risk_factor`: the risk of the mean over the folds, as a share of the mean of their risks.
+    - `_fold_mean`: the risk of the mean over the folds, relative to the risks of the folds.
     - `_surcharge`: what cells without information add to the expected loss.
     """
 
     _several_targets = True
     _score_unit = LOSS_SAVED
     _encoder: TableEncoder
-    _risk_factor: float
+    _fold_mean: FoldMean
     _surcharge: Surcharge
 
     def __getstate__(self) -> dict[str, Any]:
@@ -102,8 +101,8 @@ class RiskBasedRegressor(RejectingRegressor):
     def _estimate_block(self, rows: Any) -> tuple[Floats, Floats]:
         encoded = self._encoder.encode(rows)
         predictions, risks = self._fold_estimates(rows, encoded.features)
-        risk = self._risk_factor * risks.mean(axis=0)
-        return np.asarray(predictions.mean(axis=0)), risk + self._surcharge(encoded.novelty)
+        risk = self._fold_mean.risk(risks) + self._surcharge(encoded.novelty)
+        return np.asarray(predictions.mean(axis=0)), risk
 
     def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
         """Give one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
@@ -115,31 +114,6 @@ class RiskBasedRegressor(RejectingRegressor):
         table = pd.DataFrame(columns).iloc[place].set_axis(pd.RangeIndex(len(place)) if index is None else index)
         table[place < 0] = np.nan
         return table.assign(cost=cost, score=cost - table["expected_loss"])
-
-
-def ensemble_factor(predictions: Floats, risks: Floats, loss: object) -> float:
-    """Estimate the risk of the mean over the folds, as a share of the mean of their risks.
-
-    By the squared error, the mean is better than one fold on average by the variance of the folds round it (Krogh and
-    Vedelsby, 1995). For other convex losses the mean is no worse, so the share is 1. One number serves all rows, so
-    that out-of-fold and new rows have the same expected loss.
-
-    Parameters
-    ----------
-    predictions : ndarray of shape (fold, row) or (fold, row, output)
-        Of rows that no fold was fitted to.
-    risks : ndarray of shape (fold, row)
-    loss : TargetLoss
-
-    Examples
-    --------
-    >>> ensemble_factor(np.array([[1.0], [3.0]]), np.array([[4.0], [4.0]]), SQUARED)
-    0.75
-    """
-    if loss != SQUARED or len(predictions) < 2:
-        return 1.0
-    variance, risk = float(predictions.var(axis=0).mean()), float(risks.mean())
-    return max(1 - variance / risk, _LEAST_FACTOR) if risk > 0 else 1.0
 
 
 def _packed(models: object) -> object:

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from recuse import losses
 from recuse.costs import Cost
 from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit
-from recuse.estimators.risk.base import RiskBasedRegressor, ensemble_factor
+from recuse.estimators.risk.base import RiskBasedRegressor
+from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.interpolation import interpolated_rows
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
 from recuse.estimators.risk.surcharge import HeldOut, Surcharge
@@ -113,7 +114,8 @@ class RiskRejector(RiskBasedRegressor):
     The mean of the K regressors of "crossfit" is better than each of them on average, by the variance of their
     predictions round it (Krogh and Vedelsby, 1995). The share of the risk that remains is estimated on interpolated
     rows, and both the expected loss of new rows and that of `out_of_fold_` are multiplied by it. For other convex
-    losses Jensen's inequality only states that the mean is no worse, so there the share is 1.
+    losses Jensen's inequality only states that the mean is no worse, so there the share is 1. The risks of
+    `out_of_fold_`, by one fold each, are also mapped to the distribution of the mean over the folds.
 
     That variance is no input of the risk model. On a training row all but one of the regressors were fitted to the
     target, and the more they follow it, the more they differ from the one that was not: it would reveal the residual.
@@ -213,11 +215,11 @@ class RiskRejector(RiskBasedRegressor):
         folds = self._risk_folds(rows, splits, tested, random)
         risk = learn_risk(part, Sample(inputs, error, rows.weight[tested]), folds, random, self.n_jobs)
         self.risks_, self.scale_ = list(risk.models), risk.scale
-        self._risk_factor = self._estimate_factor(features, random)
+        self._fold_mean = self._compare_folds(features, random)
         self._surcharge = self._learn_surcharge(rows, features, splits, error, random)
         if folds is not None and (self.prefit or self.residuals != "train"):
             expected = np.full(len(rows), np.nan)
-            expected[tested] = self._risk_factor * risk.out_of_fold
+            expected[tested] = self._fold_mean.out_of_fold(risk.out_of_fold)
             self.out_of_fold_ = self._out_of_fold_table(rows, fitted.out_of_fold.mean, expected)
 
     def _check_parameters(self) -> None:
@@ -296,12 +298,12 @@ class RiskRejector(RiskBasedRegressor):
             inputs.append(prediction.spread / scale)
         return np.column_stack(inputs)
 
-    def _estimate_factor(self, features: Floats, random: np.random.RandomState) -> float:
-        if len(self.regressors_) == 1:
-            return 1.0
+    def _compare_folds(self, features: Floats, random: np.random.RandomState) -> FoldMean:
+        if len(self.regressors_) == 1 or len(self.risks_) == 1:
+            return FoldMean.of_one()
         between = interpolated_rows(features, self._encoder.slices, random)
         with one_thread():
-            return ensemble_factor(*self._fold_estimates(None, between), self.loss_)
+            return FoldMean.learn(*self._fold_estimates(None, between), self.loss_)
 
     def _learn_surcharge(
         self, rows: Rows, features: Floats, splits: list[Split], error: Floats, random: np.random.RandomState

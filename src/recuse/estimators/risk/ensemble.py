@@ -1,0 +1,83 @@
+"""How the mean over the folds differs from a single fold, for which alone there are out-of-fold results.
+
+New rows are predicted by the mean over the folds, a training row only by the fold that was not fitted to it. The mean
+has a lower loss, and its risks vary less from row to row. Both effects are estimated on interpolated rows, which no
+fold was fitted to, so that out-of-fold and new rows have the same expected loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.losses import SQUARED, TargetLoss
+
+__all__ = ["FoldMean"]
+
+Floats = NDArray[np.float64]
+
+_LEAST_FACTOR = 0.5
+_QUANTILES = np.linspace(0.01, 0.99, 50)
+
+
+@dataclass(frozen=True)
+class FoldMean:
+    """The risk of the mean over the folds, relative to the risks of the folds.
+
+    Attributes
+    ----------
+    factor : float
+        Share of the risk that remains. By the squared error, the mean is better than one fold on average by the
+        variance of the folds round it (Krogh and Vedelsby, 1995). For other convex losses it is no worse: 1.
+    single, mean : ndarray of shape (quantile,)
+        Quantiles of the risk of single folds and of the mean of the risks, on the same rows.
+    """
+
+    factor: float
+    single: Floats
+    mean: Floats
+
+    @classmethod
+    def learn(cls, predictions: Floats, risks: Floats, loss: TargetLoss) -> Self:
+        """Compare the mean with its folds on rows that no fold was fitted to.
+
+        Parameters
+        ----------
+        predictions : ndarray of shape (fold, row) or (fold, row, output)
+        risks : ndarray of shape (fold, row)
+        loss : TargetLoss
+
+        Examples
+        --------
+        >>> FoldMean.learn(np.array([[1.0], [3.0]]), np.array([[4.0], [4.0]]), SQUARED).factor
+        0.75
+        """
+        variance, risk = float(predictions.var(axis=0).mean()), float(risks.mean())
+        gains = loss == SQUARED and risk > 0
+        factor = max(1 - variance / risk, _LEAST_FACTOR) if gains else 1.0
+        return cls(factor, np.quantile(risks, _QUANTILES), np.quantile(risks.mean(axis=0), _QUANTILES))
+
+    @classmethod
+    def of_one(cls) -> Self:
+        """Give the trivial one for a model without folds."""
+        return cls(1.0, np.empty(0), np.empty(0))
+
+    def risk(self, risks: Floats) -> Floats:
+        """Give the expected loss (row,) of new rows from the risk by each fold (fold, row)."""
+        return np.asarray(self.factor * risks.mean(axis=0))
+
+    def out_of_fold(self, risk: Floats) -> Floats:
+        """Give the expected loss (row,) of training rows from the risk by one fold, on the scale of `risk`.
+
+        The risk is mapped from the quantiles of single folds to those of the mean; beyond the outermost quantiles it is
+        scaled like these. The order of the rows stays.
+        """
+        if len(self.single) == 0 or self.single[0] <= 0 or np.ptp(self.single) == 0:
+            return np.asarray(self.factor * risk)
+        ratio = np.interp(risk, self.single, self.mean / self.single)
+        inside = np.interp(risk, self.single, self.mean)
+        beyond = (risk < self.single[0]) | (risk > self.single[-1])
+        return np.asarray(self.factor * np.where(beyond, ratio * risk, inside))
