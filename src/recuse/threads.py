@@ -1,0 +1,56 @@
+"""A limit of one OpenMP thread for small computations.
+
+With several threads, each layer of a network and each tree of a forest ends in a barrier. Small computations gain
+nothing from the threads, and on a busy machine each barrier waits until every thread has had a processor.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+__all__ = ["one_thread"]
+
+# Each of these loads an OpenMP runtime of its own, possibly after the first call of `one_thread`.
+_OPENMP_USERS = ("torch._C", "sklearn.utils._openmp_helpers", "lightgbm.basic")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit OpenMP to one thread in the calling thread, and restore the previous limit at the end.
+
+    Torch, scikit-learn and LightGBM obey the limit. Other Python threads keep their own limits, so any number of
+    threads may enter and leave at the same time.
+
+    Notes
+    -----
+    Matrix products of MKL, which torch uses, follow the last ``torch.set_num_threads`` of the program where there was
+    one, and OpenMP otherwise.
+
+    Examples
+    --------
+    >>> import torch
+    >>> before = torch.get_num_threads()
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    >>> torch.get_num_threads() == before
+    True
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and "torch._C" in sys.modules:
+        # the first operation of torch in a thread sets the thread's OpenMP limit, so it must come before ours
+        torch.get_num_threads()
+    loaded = tuple(name for name in _OPENMP_USERS if name in sys.modules)
+    with _openmp_runtimes(loaded).limit(limits=1):
+        yield
+
+
+@lru_cache
+def _openmp_runtimes(loaded: tuple[str, ...]) -> ThreadpoolController:
+    """Find the OpenMP runtimes of the process once for each set of loaded modules."""
+    return ThreadpoolController().select(user_api="openmp")
