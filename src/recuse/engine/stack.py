@@ -1,7 +1,7 @@
-"""Stack: what the trainer needs of many networks at once, and the layout of their inputs.
+"""The interface of a stack of networks, the layout of its inputs, and its outputs over a whole table.
 
-Inputs are (table, feature, row) and outputs (member, row), or (member, output, row) of networks with several. The row
-axis comes last, so that each layer is one batched matrix product over long contiguous rows.
+Inputs are (table, feature, row). Outputs are (member, row), or (member, output, row) with several outputs. The row
+axis is last, so that each layer is one batched matrix product over long contiguous rows.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["INPUT_MULTIPLE", "Stack", "outputs", "pad_rows", "round_up", "with_b
 
 # Whole vector registers: see benchmarks/engine.py.
 INPUT_MULTIPLE, _ROWS = 8, 32
-_BLOCK = 4096  # rows predicted at once
+_BLOCK = 4096  # rows evaluated at once
 
 
 def round_up(n: int, multiple: int) -> int:
-    """The next multiple that is not below n.
+    """Return the smallest multiple that is not below n.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def round_up(n: int, multiple: int) -> int:
 
 
 def pad_rows(n: int) -> int:
-    """Rows a block takes in memory. Whole blocks make a row's result independent of where it stands.
+    """Return the number of rows of a padded block. With whole blocks, a row's result does not depend on its position.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def pad_rows(n: int) -> int:
 def with_bias(x: Tensor, rows: int) -> Tensor:
     """Turn a table (row, feature) into the input of a stack (feature, row).
 
-    A feature of ones carries the bias, and zeros fill both axes up to whole registers.
+    A feature of ones carries the bias. Zeros fill both axes up to whole vector registers.
 
     Examples
     --------
@@ -67,39 +67,63 @@ def with_bias(x: Tensor, rows: int) -> Tensor:
     return out
 
 
+class Stack(Protocol):
+    """Networks of one shape that are trained and evaluated together."""
+
+    parameters: Tensor  # of all members, flat
+    gradient: Tensor  # laid out like `parameters`
+
+    def __len__(self) -> int:
+        """Return the number of members."""
+
+    def views(self, flat: Tensor) -> list[Tensor]:
+        """Return views (member, ...), one per layer, of a buffer laid out like `parameters`."""
+
+    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
+        """Compute the outputs (member, row) or (member, output, row) for inputs (table, feature, row).
+
+        Outside training nothing in the stack changes, so any number of threads may call this.
+        """
+
+    def backward(self, grad: Tensor) -> None:
+        """Compute `gradient` from the derivative of the loss by the outputs of the last training step."""
+
+    def end_training(self) -> None:
+        """Free the memory that only training needs."""
+
+    def trainable(self) -> Tensor:
+        """Return a flat mask: one for every parameter that training may change, zero for the others."""
+
+    def take(self, members: Sequence[int]) -> Self:
+        """Return a new stack with copies of some members, in this order. Members may repeat."""
+
+    def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Self:
+        """Return a copy of the stack in another precision or on another device."""
+
+
 def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Run a stack over a table (row, feature), a block at a time: (member, row), or (member, output, row)."""
+    """Evaluate a stack on a table, a block of rows at a time.
+
+    Any number of threads may call this on one stack.
+
+    Parameters
+    ----------
+    stack : Stack
+    features : array of shape (row, feature)
+
+    Returns
+    -------
+    array of shape (member, row), or (member, output, row) with several outputs
+
+    Examples
+    --------
+    >>> from recuse.engine.mlp import StackedMLP
+    >>> outputs(StackedMLP(seeds=[0, 1, 2], inputs=4), np.zeros((10, 4))).shape
+    (3, 10)
+    """
     table = torch.as_tensor(features).to(stack.parameters)
     blocks = []
     for block in torch.split(table, _BLOCK):
         x = with_bias(block, pad_rows(len(block)))[None]
-        blocks.append(stack.forward(x)[..., : len(block)].to("cpu", torch.float64, copy=True))
+        blocks.append(stack.forward(x)[..., : len(block)].to("cpu", torch.float64))
     return torch.cat(blocks, dim=-1).numpy()
-
-
-class Stack(Protocol):
-    """What the trainer needs of a stack of networks."""
-
-    parameters: Tensor
-    gradient: Tensor
-
-    def __len__(self) -> int:
-        """How many members there are."""
-
-    def views(self, flat: Tensor) -> list[Tensor]:
-        """See a buffer laid out like `parameters` as tensors (member, ...), one for each layer."""
-
-    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
-        """Outputs (member, row), or (member, output, row) of several, for inputs (table, feature, row)."""
-
-    def backward(self, grad: Tensor) -> None:
-        """Fill `gradient`, given the derivative of the loss by the last outputs, of their shape."""
-
-    def trainable(self) -> Tensor:
-        """One for every parameter that training may change, zero for the padding; flat."""
-
-    def take(self, members: Sequence[int]) -> Self:
-        """Give a new stack of copies of some members, in this order, repeats allowed."""
-
-    def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Self:
-        """Give a copy of the stack in another precision or on another device."""
