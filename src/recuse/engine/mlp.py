@@ -7,7 +7,6 @@ graph costs more than the arithmetic.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -20,14 +19,6 @@ __all__ = ["StackedMLP"]
 
 # Widths are padded so that every product runs on whole vector registers; see benchmarks/engine.py.
 _WIDTH, _FLAT = 4, 64
-
-
-@dataclass(frozen=True)
-class _Buffers:
-    """What a training step on one number of rows writes to, each of shape (member, width, row)."""
-
-    outputs: list[Tensor]  # of every layer
-    deltas: list[Tensor]  # derivatives by the outputs of the hidden layers
 
 
 class StackedMLP:
@@ -53,7 +44,9 @@ class StackedMLP:
     next layer is one more weight and needs no separate operation, forward or backward.
     """
 
-    _buffers: dict[int, _Buffers]  # of training, by number of rows
+    # buffers of training by number of rows, each (member, width, row)
+    _outputs: dict[int, list[Tensor]]  # of every layer
+    _deltas: dict[int, list[Tensor]]  # derivatives by the outputs of the hidden layers
     _input: Tensor | None  # of the last training step
 
     def __init__(
@@ -110,7 +103,7 @@ class StackedMLP:
             layer[:, :out, : into + 1] = 1
         return mask
 
-    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
+    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
         """Compute the outputs for inputs (table, feature, row).
 
         Parameters
@@ -118,23 +111,25 @@ class StackedMLP:
         x : Tensor of shape (table, feature, row)
             The members are divided evenly among the tables, in order.
         training : bool, default=False
-            Keep what `backward` needs. The result is then a buffer that the next training step overwrites; otherwise
-            it is a new tensor and nothing in the stack changes.
+            Keep what `backward` needs, and reuse the memory of the last call.
+        reuse : bool, default=False
+            Reuse the memory of the last call, which is faster, also outside training. The next call overwrites the
+            result. Without it and outside training, the result is a new tensor and nothing in the stack changes.
 
         Returns
         -------
         Tensor of shape (member, row), or (member, output, row) with several outputs
         """
         tables, features, rows = x.shape
-        outputs = self._buffers_for(rows).outputs if training else self._new_outputs(rows)
+        outputs = self._reused_outputs(rows) if training or reuse else self._new_outputs(rows)
         # members that share a table share one product: (table, member * width, feature) @ (table, feature, row)
         first = self._weights[0].view(tables, -1, features)
         torch.bmm(first, x, out=outputs[0].view(tables, -1, rows))
         for layer in range(1, len(self._weights)):
             torch.relu_(outputs[layer - 1])
             torch.bmm(self._weights[layer], outputs[layer - 1], out=outputs[layer])
-        if training:
-            self._input = x
+        if training or reuse:
+            self._input = x if training else None  # evaluation has overwritten what `backward` needs
         return outputs[-1][:, 0] if self.outputs == 1 else outputs[-1]
 
     def backward(self, grad: Tensor) -> None:
@@ -143,8 +138,10 @@ class StackedMLP:
             raise RuntimeError("backward needs a forward(x, training=True) before it")
         x = self._input
         tables, features, rows = x.shape
-        buffers = self._buffers_for(rows)
-        outputs, deltas = buffers.outputs, buffers.deltas
+        outputs = self._outputs[rows]
+        if rows not in self._deltas:
+            self._deltas[rows] = [torch.empty_like(output) for output in outputs[:-1]]
+        deltas = self._deltas[rows]
         delta = grad.unsqueeze(1) if self.outputs == 1 else grad  # (member, output, row)
         for layer in range(len(self._weights) - 1, 0, -1):
             below = outputs[layer - 1]
@@ -163,19 +160,17 @@ class StackedMLP:
         else:
             torch.bmm(weight, delta, out=out)
 
-    def _buffers_for(self, rows: int) -> _Buffers:
-        """Return the buffers of training for a number of rows; they are made once."""
-        if rows not in self._buffers:
-            outputs = self._new_outputs(rows)
-            self._buffers[rows] = _Buffers(outputs, [torch.empty_like(output) for output in outputs[:-1]])
-        return self._buffers[rows]
+    def _reused_outputs(self, rows: int) -> list[Tensor]:
+        if rows not in self._outputs:
+            self._outputs[rows] = self._new_outputs(rows)
+        return self._outputs[rows]
 
     def _new_outputs(self, rows: int) -> list[Tensor]:
         return [self.parameters.new_empty(members, out, rows) for members, out, _ in self._shapes]
 
     def end_training(self) -> None:
         """Free the buffers of training."""
-        self._buffers, self._input = {}, None
+        self._outputs, self._deltas, self._input = {}, {}, None
 
     def take(self, members: Sequence[int]) -> StackedMLP:
         """Return a new stack with copies of some members, in this order. Members may repeat."""

@@ -113,7 +113,7 @@ class StackedSelectiveNet:
                 statistic.zero_()
         return mask
 
-    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
+    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
         """Compute all predictions, then all selections, then all auxiliary predictions.
 
         Parameters
@@ -123,6 +123,8 @@ class StackedSelectiveNet:
         training : bool, default=False
             Take the statistics of batch norm from these rows, none of which may be padding, and keep what `backward`
             needs. Otherwise batch norm uses its running statistics and nothing in the stack changes.
+        reuse : bool, default=False
+            Without effect: no memory is reused.
 
         Returns
         -------

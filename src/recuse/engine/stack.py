@@ -6,7 +6,8 @@ axis is last, so that each layer is one batched matrix product over long contigu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, Self
 
 import numpy as np
@@ -14,11 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["INPUT_MULTIPLE", "Stack", "outputs", "pad_rows", "round_up", "with_bias"]
+from recuse.threads import one_thread
+
+__all__ = ["INPUT_MULTIPLE", "Stack", "outputs", "pad_rows", "round_up", "threads_for", "with_bias"]
 
 # Whole vector registers: see benchmarks/engine.py.
 INPUT_MULTIPLE, _ROWS = 8, 32
 _BLOCK = 4096  # rows evaluated at once
+_SMALL = 300_000_000  # multiply-adds: at most about 2 ms per layer on one processor core
 
 
 def round_up(n: int, multiple: int) -> int:
@@ -79,10 +83,11 @@ class Stack(Protocol):
     def views(self, flat: Tensor) -> list[Tensor]:
         """Return views (member, ...), one per layer, of a buffer laid out like `parameters`."""
 
-    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
+    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
         """Compute the outputs (member, row) or (member, output, row) for inputs (table, feature, row).
 
-        Outside training nothing in the stack changes, so any number of threads may call this.
+        With `training`, keep what `backward` needs. With `reuse`, the result may be overwritten by the next call.
+        Without both, nothing in the stack changes, so any number of threads may call this.
         """
 
     def backward(self, grad: Tensor) -> None:
@@ -99,6 +104,23 @@ class Stack(Protocol):
 
     def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Self:
         """Return a copy of the stack in another precision or on another device."""
+
+
+def threads_for(stacks: Iterable[Stack], rows: int) -> AbstractContextManager[None]:
+    """Limit OpenMP to one thread if a forward pass of the stacks on so many rows is small.
+
+    A forward pass takes about one multiply-add per parameter and row. Below the threshold, an operation on one layer
+    takes less time than the scheduler may let it wait for another thread.
+
+    Examples
+    --------
+    >>> from recuse.engine.mlp import StackedMLP
+    >>> with threads_for([StackedMLP(seeds=[0], inputs=4)], rows=1024):
+    ...     torch.get_num_threads()
+    1
+    """
+    multiply_adds = rows * sum(stack.parameters.numel() for stack in stacks)
+    return one_thread() if multiply_adds < _SMALL else nullcontext()
 
 
 def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -121,9 +143,10 @@ def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> outputs(StackedMLP(seeds=[0, 1, 2], inputs=4), np.zeros((10, 4))).shape
     (3, 10)
     """
-    table = torch.as_tensor(features).to(stack.parameters)
     blocks = []
-    for block in torch.split(table, _BLOCK):
-        x = with_bias(block, pad_rows(len(block)))[None]
-        blocks.append(stack.forward(x)[..., : len(block)].to("cpu", torch.float64))
-    return torch.cat(blocks, dim=-1).numpy()
+    with threads_for([stack], min(len(features), _BLOCK)):
+        table = torch.as_tensor(features).to(stack.parameters)
+        for block in torch.split(table, _BLOCK):
+            x = with_bias(block, pad_rows(len(block)))[None]
+            blocks.append(stack.forward(x)[..., : len(block)].to("cpu", torch.float64))
+        return torch.cat(blocks, dim=-1).numpy()

@@ -81,7 +81,7 @@ class LoopedModules:
         wanted = [torch.full((p.numel(),), float(p.requires_grad)) for p in self.modules[0].parameters()]
         return torch.cat(wanted).repeat(len(self)).to(self.parameters)
 
-    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
+    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
         """Compute the outputs for inputs (table, feature, row).
 
         Parameters
@@ -90,6 +90,8 @@ class LoopedModules:
             The members are divided evenly among the tables, in order.
         training : bool, default=False
             Run the modules in training mode and keep what `backward` needs. Otherwise nothing in the stack changes.
+        reuse : bool, default=False
+            Without effect: no memory is reused.
 
         Returns
         -------
