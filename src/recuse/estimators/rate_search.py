@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from recuse.engine.best_epoch import Trained
-from recuse.engine.trainer import Member
+from recuse.engine.members import Member
 from recuse.tabular.folds import held_out_split
 from recuse.tabular.rows import Rows
 from recuse.validation import is_count, is_rate, require
