@@ -1,4 +1,4 @@
-"""BestEpochs: members alone keep their own best epoch, members of a pool the one that is best for all of them."""
+"""The best epoch of each member, or of all members of a pool by their mean loss."""
 
 from dataclasses import dataclass, field
 

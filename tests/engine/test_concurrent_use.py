@@ -40,7 +40,7 @@ KINDS = {
 
 @pytest.fixture(params=KINDS)
 def stack(request):
-    """A stack that has just been trained for a step, so that whatever training leaves behind is there."""
+    """A stack after one training step, with its buffers of training."""
     stack = KINDS[request.param]()
     out = stack.forward(with_bias(torch.randn(64, 3), pad_rows(64))[None], training=True)
     stack.backward(torch.ones_like(out))

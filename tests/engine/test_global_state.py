@@ -114,6 +114,15 @@ def test_another_thread_keeps_its_threads_while_one_trains():
     assert seen == [2, 2]
 
 
+def test_user_modules_that_train_in_several_threads_end_as_in_one():
+    plan = Plan(epochs=6, slow_start=3, batch_size=25)
+    expected, before = pairs(user_modules, plan).parameters, torch.get_rng_state()
+    with ThreadPoolExecutor(4) as pool:
+        trained = list(pool.map(lambda _: pairs(user_modules, plan).parameters, range(8)))
+    assert all(torch.equal(parameters, expected) for parameters in trained)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 @pytest.mark.parametrize(("rows", "count"), [(10, 1), (1024, 1), (10**7, 3)])
 def test_large_steps_use_all_threads(rows, count):
     with threads_for([mlps(range(4))], rows):

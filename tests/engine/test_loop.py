@@ -1,4 +1,4 @@
-"""The stacked loop: Slow-Start, the surrogate's gradient, the best epoch, and members that come to grief."""
+"""Training of pairs and regressors: gradients, Slow-Start, the best epoch, and members that diverge."""
 
 from dataclasses import replace
 from functools import partial
@@ -388,7 +388,7 @@ def test_regressors_left_behind_are_those_of_the_best_epoch():
 
 @pytest.mark.parametrize("surrogate", SURROGATES)
 @pytest.mark.parametrize("slow_start", [0, 5])
-def test_a_member_that_diverges_is_dropped_and_the_others_do_not_notice(surrogate, slow_start):
+def test_a_member_that_diverges_is_dropped_and_the_others_do_not_change(surrogate, slow_start):
     tables, validation = [make_table(60, 0)], [make_table(40, 1)]
     plan = Plan(epochs=30, slow_start=slow_start, batch_size=25)
     sane = [Member(seed, 1e-2, 0.5, name) for seed, name in enumerate(SURROGATES)]
@@ -412,7 +412,7 @@ def test_a_member_that_diverges_is_dropped_and_the_others_do_not_notice(surrogat
         close(weights(mixed.rejector, ours), weights(without.rejector, theirs))
 
 
-def test_a_regressor_that_diverges_is_dropped_and_the_others_do_not_notice():
+def test_a_regressor_that_diverges_is_dropped_and_the_others_do_not_change():
     tables, validation = [make_table(60, 0)], [make_table(40, 1)]
     plan = Plan(epochs=30, batch_size=25)
     mixed = train_regressors(tables, validation, [Member(0, 1e30), Member(1, 1e-2)], make_networks(), plan)

@@ -1,4 +1,4 @@
-"""Rejectors that learn from given errors: psi's gradient, the epoch that is best for all, costs drawn anew."""
+"""Rejectors trained on given errors: gradients, the shared best epoch, and random costs of a range."""
 
 from dataclasses import replace
 from functools import partial
@@ -152,11 +152,11 @@ class TestTraining:
             assert int(together.epoch[place]) == int(alone.epoch[0])
 
     def test_the_weights_kept_are_those_of_the_epoch_with_the_lowest_validation_loss(self):
-        told = []
-        plan = Plan(epochs=40, batch_size=16, on_epoch=told.append)
+        reported = []
+        plan = Plan(epochs=40, batch_size=16, on_epoch=reported.append)
         new = error_table(50, seed=1)
         trained = train_rejectors([error_table()], [new], [Member(0, 1e-2), Member(1, 1e-1)], build, plan)
-        assert told == list(range(1, 41))
+        assert reported == list(range(1, 41))
         assert trained.rejector is None
         assert trained.history.shape == (40, 2)
         torch.testing.assert_close(trained.history.min(dim=0).values, trained.loss)
@@ -171,7 +171,7 @@ class TestTraining:
         best = np.exp(new.x[:, 1].numpy()) < 1  # E[e | x] = exp(x_1)
         assert (accepted == best).mean() > 0.85
 
-    def test_a_diverged_rejector_is_dropped_and_its_neighbour_notices_nothing(self):
+    def test_a_diverged_rejector_is_dropped_and_the_other_does_not_change(self):
         trained = self.train([Member(0, 1e30), Member(1, 1e-2)])
         assert list(trained.diverged) == [0]
         assert torch.isinf(trained.loss[0])
@@ -236,7 +236,7 @@ class TestSeveralTables:
             train_rejectors([table], [chooses], [replace(member, table=0)], build, plan).history
             for table, chooses, member in zip(tables, new, members, strict=True)
         ]
-        mean = torch.cat(own, dim=1) @ torch.tensor([9.0, 50.0, 20.0]) / 79  # every real row counts alike
+        mean = torch.cat(own, dim=1) @ torch.tensor([9.0, 50.0, 20.0]) / 79  # every real row has the same weight
         torch.testing.assert_close(pooled.history, mean[:, None].expand(-1, 3), rtol=1e-4, atol=0)
         assert pooled.epoch.tolist() == [int(mean.argmin())] * 3
         for place, member in enumerate(members):
@@ -273,10 +273,10 @@ class TestSeveralTables:
 
     def test_rows_of_several_tables_meet_costs_of_their_own_and_training_repeats(self):
         (batch,) = Batches(self.TABLES, CPU).in_order(64)
-        met = at_cost(batch, epoch=1)
-        assert 0.2 <= float(met.cost.min()) < float(met.cost.max()) <= 5.0
-        torch.testing.assert_close(met.x[:, 2], COSTS.feature(met.cost[:, 0]), rtol=1e-4, atol=1e-4)
-        assert len({table.numpy().tobytes() for table in met.cost}) == 3
+        drawn = at_cost(batch, epoch=1)
+        assert 0.2 <= float(drawn.cost.min()) < float(drawn.cost.max()) <= 5.0
+        torch.testing.assert_close(drawn.x[:, 2], COSTS.feature(drawn.cost[:, 0]), rtol=1e-4, atol=1e-4)
+        assert len({table.numpy().tobytes() for table in drawn.cost}) == 3
         members = [Member(0, 3e-2, table=place) for place in range(3)]
         one, again = (train_rejectors(self.TABLES, self.NEW, members, build, self.PLAN, COSTS) for _ in range(2))
         torch.testing.assert_close(one.regressor.parameters, again.regressor.parameters, rtol=0, atol=0)
@@ -310,12 +310,12 @@ class TestCostRange:
     def test_a_batch_meets_costs_within_the_range(self):
         (batch,) = Batches([error_table(50)], CPU).in_order(64)
         before = batch.x.clone()
-        met = at_cost(batch, epoch=1)
-        assert 0.2 <= float(met.cost.min()) < float(met.cost.max()) <= 5.0
-        torch.testing.assert_close(met.x[0, 2], COSTS.feature(met.cost[0, 0]), rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(met.x[0, [0, 1, 3]], batch.x[0, [0, 1, 3]])
-        torch.testing.assert_close(met.y, batch.y)
-        torch.testing.assert_close(batch.x, before)  # a batch is dealt out again in the next epoch
+        drawn = at_cost(batch, epoch=1)
+        assert 0.2 <= float(drawn.cost.min()) < float(drawn.cost.max()) <= 5.0
+        torch.testing.assert_close(drawn.x[0, 2], COSTS.feature(drawn.cost[0, 0]), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(drawn.x[0, [0, 1, 3]], batch.x[0, [0, 1, 3]])
+        torch.testing.assert_close(drawn.y, batch.y)
+        torch.testing.assert_close(batch.x, before)  # the batch is used again in the next epoch
 
     def test_a_dearer_rejection_is_rarer_before_anything_is_learned(self):
         table = error_table(100)

@@ -1,4 +1,4 @@
-"""SelectiveNet's loss and loop: what a plain script would compute, for many members at once."""
+"""SelectiveNets: the loss of the paper, and the same training as a plain script."""
 
 from dataclasses import replace
 from functools import partial
@@ -203,8 +203,8 @@ def test_training_lowers_the_loss_and_keeps_the_coverage():
     assert (trained.history[-1] < 0.7 * trained.history[0]).all()
     (batch,) = Batches([table], CPU).in_order()
     selection = trained.stack.forward(batch.x).view(3, 3, -1)[1, :, : batch.real]
-    for asked, given_ in zip((0.3, 0.6, 0.9), selection.mean(dim=1).tolist(), strict=True):
-        assert given_ == pytest.approx(asked, abs=0.12)
+    for target, mean in zip((0.3, 0.6, 0.9), selection.mean(dim=1).tolist(), strict=True):
+        assert mean == pytest.approx(target, abs=0.12)
 
 
 def test_the_members_that_cover_less_have_the_smaller_risk():
@@ -254,7 +254,7 @@ def test_the_running_statistics_are_those_of_the_rows():
     torch.testing.assert_close(variance, raw.var(dim=0), rtol=1e-3, atol=1e-4)
 
 
-def test_a_diverged_member_is_reported_and_its_neighbours_notice_nothing():
+def test_a_diverged_member_is_reported_and_the_others_do_not_change():
     table, plan = make_table(60), SelectivePlan(epochs=10)
     members = [SelectiveMember(0, 1e-2), SelectiveMember(1, 1e30), SelectiveMember(2, 1e-2)]
     trained = train_selective([table], members, build, plan)
@@ -273,10 +273,10 @@ def test_weights_that_break_in_the_last_step_count_as_diverged():
     assert trained.diverged == {0: 0}
 
 
-def test_progress_is_told_after_each_epoch():
-    told = []
-    train_selective([make_table(20)], [SelectiveMember(0)], build, SelectivePlan(epochs=3, on_epoch=told.append))
-    assert told == [1, 2, 3]
+def test_progress_is_reported_after_each_epoch():
+    reported = []
+    train_selective([make_table(20)], [SelectiveMember(0)], build, SelectivePlan(epochs=3, on_epoch=reported.append))
+    assert reported == [1, 2, 3]
 
 
 def test_the_training_loss_is_that_before_the_step():

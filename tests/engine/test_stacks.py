@@ -1,4 +1,4 @@
-"""Stacked networks: each member is the network a user would have written, and no member sees another."""
+"""Stacked networks: each member equals the network written in plain torch, independent of the others."""
 
 import copy
 import math
@@ -186,7 +186,7 @@ def test_modules_with_several_outputs_are_run_and_differentiated_one_by_one():
     torch.testing.assert_close(stack.gradient.view(2, -1)[1], gradient)
 
 
-def test_a_factory_that_does_not_take_the_number_of_outputs_is_told_that_it_must():
+def test_a_factory_that_does_not_take_the_number_of_outputs_is_refused():
     message = r"^for 2 targets a network factory must take the number of inputs and the number of outputs"
     with pytest.raises(ValueError, match=message):
         LoopedModules([0], 3, lambda inputs: nn.Linear(inputs, 2), outputs=2)
@@ -249,7 +249,7 @@ def test_initial_weights_fill_the_bound_of_nn_linear(hidden):
 @few
 def test_initial_weights_depend_on_the_seed_alone(seeds, hidden):
     stack = StackedMLP(seeds, 3, hidden)
-    torch.manual_seed(len(seeds))  # the global stream has no say
+    torch.manual_seed(len(seeds))  # the global random stream has no effect
     for member, seed in enumerate(seeds):
         alone = StackedMLP([seed], 3, hidden)
         for ours, theirs in zip(real_weights(stack, member), real_weights(alone, 0), strict=True):
@@ -319,7 +319,7 @@ COPIES = {
 
 @both_kinds
 @pytest.mark.parametrize("way", COPIES)
-def test_a_copy_and_its_original_live_apart(make, way):
+def test_a_copy_and_its_original_are_independent(make, way):
     _, x = random_tables(1, 11, 3)
     stack = make([0, 1])
     before = stack.forward(x).clone()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 __all__ = ["LoopedModules", "NetworkFactory"]
+
+_RANDOM_STREAM = threading.RLock()  # all threads share the global random stream of torch
 
 NetworkFactory = Callable[..., nn.Module]  # takes the number of inputs and, with several outputs, their number
 
@@ -78,8 +82,8 @@ class LoopedModules:
 
     def trainable(self) -> Tensor:
         """Return a flat mask: one for every parameter that requires a gradient, zero for the others."""
-        wanted = [torch.full((p.numel(),), float(p.requires_grad)) for p in self.modules[0].parameters()]
-        return torch.cat(wanted).repeat(len(self)).to(self.parameters)
+        flags = [torch.full((p.numel(),), float(p.requires_grad)) for p in self.modules[0].parameters()]
+        return torch.cat(flags).repeat(len(self)).to(self.parameters)
 
     def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
         """Compute the outputs for inputs (table, feature, row).
@@ -112,8 +116,7 @@ class LoopedModules:
         module.train()
         try:
             # a random stream for each member: dropout must not depend on the other members of the stack
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed + 1_000_003 * self._steps)
+            with _seeded(seed + 1_000_003 * self._steps):
                 return self._run(module, table)
         finally:
             module.eval()
@@ -167,11 +170,18 @@ class LoopedModules:
         self._adopt(self.modules, first.device, first.dtype)
 
 
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the global random stream of torch, which user modules draw from, and restore it at the end."""
+    with _RANDOM_STREAM, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
 def _build(factory: NetworkFactory, inputs: int, outputs: int, seed: int) -> nn.Module:
     sizes = (inputs,) if outputs == 1 else (inputs, outputs)
     _check_takes(factory, sizes)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with _seeded(seed):
         module = factory(*sizes)
     if not isinstance(module, nn.Module):
         raise TypeError(f"a network factory must return a torch.nn.Module, got {type(module).__name__}")
