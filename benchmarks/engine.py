@@ -1,16 +1,17 @@
-"""How fast the stacked engine is: one run, one thread, against two loops a researcher would write.
+"""Speed of the stacked engine on one thread, compared with two plain PyTorch loops.
 
     OMP_NUM_THREADS=1 python benchmarks/engine.py
 
-Tasks have the size of the housing and abalone tables. All contestants train 32 pairs (h, r) of MLPs
-d-20-30-10-1 by Adam on the surrogate and measure the validation loss of every pair after each epoch. Times are
-the best of several rounds, with the contestants taking turns.
+The tasks have the size of the housing and abalone tables. All candidates train 32 pairs (h, r) of MLPs d-20-30-10-1
+with Adam on the surrogate, and compute the validation loss of every pair after each epoch. Times are the best of
+several rounds, in which the candidates alternate.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -19,45 +20,48 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from recuse.engine.batches import Feed, Table
+from recuse.engine.batches import Batches, Table
+from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
-from recuse.engine.trainer import Member, StackedTrainer
+from recuse.engine.objectives.pairs import Pairs, Regressors
+from recuse.threads import one_thread
 
 HIDDEN, BATCH, COST = (20, 30, 10), 1024, 0.5
 TASKS = {"housing": (303, 101, 14), "abalone": (2506, 835, 10)}
 RATES = (1e-1, 1e-2, 1e-3)
 
 
-def make_table(rows: int, features: int) -> Table:
-    """Rows with some structure; only their number matters here."""
-    x = torch.randn(rows, features)
-    return Table(x, x[:, 0] + torch.randn(rows) * x[:, 1].exp() * 0.3)
+def make_table(rows: int, features: int, seed: int = 0) -> Table:
+    """Return rows with heteroscedastic noise."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, features, generator=generator)
+    return Table(x, x[:, 0] + torch.randn(rows, generator=generator) * x[:, 1].exp() * 0.3)
 
 
 def members(count: int) -> list[Member]:
-    """Pairs that differ in seed, learning rate and cost, as in a grid."""
+    """Return pairs that differ in seed, learning rate and cost, as in a grid."""
     return [Member(seed=i, learning_rate=RATES[i % 3], cost=COST * (1 + i % 4)) for i in range(count)]
 
 
 def stacked(train: Table, validation: Table, count: int) -> Callable[[], None]:
-    """Our engine; calling the result trains all pairs for one epoch and validates them."""
+    """Return a function that trains all pairs for one epoch with the engine, and validates them."""
     features, device = train.x.shape[1], torch.device("cpu")
-    feed, held_out = Feed([train], device), Feed([validation], device)
+    batches, held_out = Batches([train], device), Batches([validation], device)
     seeds = [member.seed for member in members(count)]
-    stacks = StackedMLP(seeds, features, HIDDEN), StackedMLP(seeds, features, HIDDEN)
-    trainer = StackedTrainer(members(count), *stacks)
-    epoch = iter(range(10**9))
+    regressors = Regressors(members(count), StackedMLP(seeds, features, HIDDEN))
+    pairs = Pairs(regressors, StackedMLP(seeds, features, HIDDEN))
+    epochs = itertools.count()
 
     def run() -> None:
-        for batch in feed.shuffled(BATCH, 1, next(epoch)):
-            trainer.step_pairs(batch)
-        trainer.validate(held_out)
+        for batch in batches.shuffled(BATCH, 1, next(epochs)):
+            pairs.step(batch)
+        pairs.validate(held_out)
 
     return run
 
 
 def mlp(features: int) -> nn.Sequential:
-    """One network as the straightforward scripts build it."""
+    """Return one network as a plain script builds it."""
     widths = [features, *HIDDEN]
     layers = [part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(*layers, nn.Linear(widths[-1], 1))
@@ -75,7 +79,7 @@ class Loop:
         self.validation_loader = DataLoader(TensorDataset(validation.x, validation.y), batch_size=BATCH)
 
     def step(self, x: Tensor, y: Tensor) -> Tensor:
-        """One step on psi with the mae surrogate."""
+        """Take one step on psi with the mae surrogate."""
         self.adam.zero_grad()
         error, score = (self.h(x).squeeze(1) - y) ** 2, self.r(x).squeeze(1)
         loss = (error * (score + 1).abs() + self.cost * (score - 1).abs()).mean()
@@ -85,12 +89,12 @@ class Loop:
 
     @torch.no_grad()
     def rcr_loss(self, x: Tensor, y: Tensor) -> float:
-        """RcR loss of some rows."""
+        """Return the RcR loss of some rows."""
         error = (self.h(x).squeeze(1) - y) ** 2
         return torch.where(self.r(x).squeeze(1) > 0, error, self.cost).mean().item()
 
     def bare_epoch(self) -> None:
-        """Batches by indexing tensors."""
+        """Train for one epoch, with batches by indexing tensors."""
         order = torch.randperm(len(self.train.y)) if len(self.train.y) > BATCH else None
         for start in range(0, len(self.train.y), BATCH):
             rows = slice(None) if order is None else order[start : start + BATCH]
@@ -98,24 +102,29 @@ class Loop:
         self.rcr_loss(self.validation.x, self.validation.y)
 
     def loader_epoch(self) -> None:
-        """Batches of both parts by the usual DataLoader, and the usual running means."""
+        """Train for one epoch, with batches from a DataLoader and running means of the losses."""
         training = [self.step(x, y).item() * len(y) for x, y in self.loader]
         validation = [self.rcr_loss(x, y) * len(y) for x, y in self.validation_loader]
         self.logged = sum(training) / len(self.train.y), sum(validation) / len(self.validation.y)
 
 
 def every(loops: list[Loop], method: str) -> Callable[[], None]:
-    """One epoch of all pairs, one after the other."""
-    return lambda: [getattr(loop, method)() for loop in loops] and None
+    """Return a function that trains all pairs for one epoch, one after the other."""
+
+    def run() -> None:
+        for loop in loops:
+            getattr(loop, method)()
+
+    return run
 
 
-def best_times(contestants: dict[str, Callable[[], None]], rounds: int, epochs: int) -> dict[str, float]:
-    """Seconds per epoch of each, the best of some rounds; they take turns, so a slow moment harms all alike."""
-    best = dict.fromkeys(contestants, float("inf"))
-    for run in contestants.values():
+def best_times(candidates: dict[str, Callable[[], None]], rounds: int, epochs: int) -> dict[str, float]:
+    """Return the seconds per epoch of each candidate, the best of some rounds in which they alternate."""
+    best = dict.fromkeys(candidates, float("inf"))
+    for run in candidates.values():
         run()
     for _ in range(rounds):
-        for name, run in contestants.items():
+        for name, run in candidates.items():
             repeats = epochs if name.startswith("stacked") else max(1, epochs // 10)
             start = time.perf_counter()
             for _ in range(repeats):
@@ -125,7 +134,7 @@ def best_times(contestants: dict[str, Callable[[], None]], rounds: int, epochs: 
 
 
 def sgemm_rate() -> float:
-    """What the machine's own matrix product reaches, in flop/s."""
+    """Return the speed of a large matrix product, in flop/s."""
     a, b, out = torch.randn(1024, 1024), torch.randn(1024, 1024), torch.empty(1024, 1024)
 
     def product() -> None:
@@ -135,7 +144,7 @@ def sgemm_rate() -> float:
 
 
 def flops(rows: int, validation_rows: int, features: int, count: int) -> int:
-    """Multiplications and additions that an epoch needs, without any padding."""
+    """Return the multiplications and additions of an epoch, without padding."""
     widths = [features, *HIDDEN, 1]
     forward = sum(2 * a * b for a, b in pairwise(widths))
     backward = 2 * forward - 2 * features * HIDDEN[0]  # no gradient by the inputs
@@ -143,7 +152,7 @@ def flops(rows: int, validation_rows: int, features: int, count: int) -> int:
 
 
 def engine_bytes(rows: int, features: int, count: int) -> int:
-    """Bytes of all tensors an epoch of training leaves allocated."""
+    """Return the bytes of all tensors that are allocated during training."""
     gc.collect()
     before = {id(tensor) for tensor in live_tensors()}
     run = stacked(make_table(rows, features), make_table(rows // 3, features), count)
@@ -153,41 +162,49 @@ def engine_bytes(rows: int, features: int, count: int) -> int:
 
 
 def live_tensors() -> list[Tensor]:
-    """All tensors that are in use."""
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), Tensor)]
+    """Return all tensors in use."""
+    return [found for found in gc.get_objects() if issubclass(type(found), Tensor)]
 
 
-def main() -> None:
-    """Print one block for each task, then the memory."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--members", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=50)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    count = arguments.members
+def compare(count: int, rounds: int, epochs: int) -> None:
+    """Print the times of all candidates for each task."""
     for task, (rows, validation_rows, features) in TASKS.items():
-        train, validation = make_table(rows, features), make_table(validation_rows, features)
+        train, validation = make_table(rows, features), make_table(validation_rows, features, seed=1)
         default = [Loop(train, validation, member, fused=None) for member in members(count)]
         fused = [Loop(train, validation, member, fused=True) for member in members(count)]
-        contestants = {
+        candidates = {
             "stacked": stacked(train, validation, count),
             "bare loop": every(default, "bare_epoch"),
             "bare loop, fused Adam": every(fused, "bare_epoch"),
             "DataLoader loop": every(default, "loader_epoch"),
         }
-        times = best_times(contestants, arguments.rounds, arguments.epochs)
+        times = best_times(candidates, rounds, epochs)
         rate, ours = sgemm_rate(), times["stacked"]
         print(f"\n{task}-sized: {rows} x {features}, {count} pairs, ms per epoch of all of them")
         for name, seconds in times.items():
             print(f"  {name:22} {seconds * 1e3:8.2f} ms   {seconds / ours:6.1f} x")
         share = flops(rows, validation_rows, features, count) / ours / rate
-        print(f"  useful arithmetic at {share:.0%} of the machine's own sgemm rate of {rate / 1e9:.0f} Gflop/s")
+        print(f"  useful arithmetic at {share:.0%} of the speed of a large matrix product, {rate / 1e9:.0f} Gflop/s")
+
+
+def print_memory() -> None:
+    """Print the memory of the engine for several numbers of members and rows."""
     print("\nmemory of the engine, MiB (it grows linearly with members, and with rows up to the batch size)")
     for count in (8, 16, 32, 64):
         sizes = [f"{engine_bytes(rows, 10, count) / 2**20:7.1f} ({rows} rows)" for rows in (250, 500, 1000, 100_000)]
         print(f"  {count:3} members: " + "  ".join(sizes))
+
+
+def main() -> None:
+    """Print the times of each task, then the memory."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--members", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=50)
+    arguments = parser.parse_args()
+    with one_thread():
+        compare(arguments.members, arguments.rounds, arguments.epochs)
+        print_memory()
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ import torch
 from torch import nn
 
 from recuse import surrogates
-from recuse.engine.batches import Feed, Table
-from recuse.engine.loop import Networks, Plan, train_pairs, train_regressors
+from recuse.engine.batches import Batches, Table
+from recuse.engine.loop import train_pairs, train_regressors
+from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
-from recuse.engine.trainer import Member
+from recuse.engine.plan import Networks, Plan
 
 SURROGATES = ["mae", "hinge", "square", "logistic", "sigmoid"]
 MEMBERS = [
@@ -170,7 +171,7 @@ def plain_loop(member, table, held_out, plan, hidden):
     r = plain_network(member.rejector_seed, hidden, table.x.dtype)
     h_adam = torch.optim.Adam(h.parameters(), lr=member.learning_rate)
     r_adam = torch.optim.Adam(r.parameters(), lr=member.learning_rate)
-    feed, surrogate = Feed([table], torch.device("cpu")), surrogates.get(member.surrogate)
+    feed, surrogate = Batches([table], torch.device("cpu")), surrogates.get(member.surrogate)
     epochs = []
     for epoch in range(plan.epochs):
         joint = epoch >= plan.slow_start
@@ -200,7 +201,7 @@ def assert_equals_plain_loop(member, dtype, batch_size, tolerance, hidden=(6, 5)
     torch.testing.assert_close(trained.history[:, 0].to(dtype), torch.stack(rcr), rtol=tolerance, atol=tolerance)
     best = int(trained.epoch[0])
     ours = [
-        stack.forward(Feed([held_out], torch.device("cpu")).in_order()[0].x)[0, :40]
+        stack.forward(Batches([held_out], torch.device("cpu")).in_order()[0].x)[0, :40]
         for stack in (trained.regressor, trained.rejector)
     ]
     for mine, plain in zip(ours, epochs[best], strict=True):

@@ -1,4 +1,4 @@
-"""StackedAdam: torch's Adam for every member, with a learning rate of its own."""
+"""Adam on a stack equals that of torch for every member, each with its learning rate."""
 
 import pytest
 import torch
@@ -68,7 +68,7 @@ def test_a_rate_of_zero_keeps_the_member_where_it_is(make):
 
 
 @both_kinds
-def test_a_frozen_member_rests_at_zero_and_the_others_do_not_notice(make):
+def test_a_frozen_member_rests_at_zero_and_the_others_do_not_change(make):
     stack, free = make(), make()
     adam, free_adam = StackedAdam(stack, RATES), StackedAdam(free, RATES)
     run(stack, adam, range(3))

@@ -1,4 +1,4 @@
-"""Tables and their feed: rows taken and padded, and dealt once in every epoch in an order of the table's own."""
+"""Tables and their batches: padding, shuffling, and every row once per epoch."""
 
 from functools import partial
 
@@ -7,11 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recuse.engine.batches import Feed, Table
-from recuse.engine.loop import Networks, Plan, train_pairs, train_regressors
+from recuse.engine.batches import Batches, Table
+from recuse.engine.loop import train_pairs, train_regressors
+from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
+from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import pad_rows
-from recuse.engine.trainer import Member
 
 CPU = torch.device("cpu")
 few = settings(deadline=None, max_examples=40)
@@ -24,7 +25,7 @@ def numbered(rows, seed=0, **columns):
 
 
 def row_numbers(batches, table=0):
-    """The numbers of the rows in the order they were dealt, without padding."""
+    """The numbers of the rows in the order of the batches, without padding."""
     return torch.cat([batch.y[table, 0, : batch.real] for batch in batches]).long()
 
 
@@ -39,7 +40,7 @@ def complete(rows, seed=0):
 
 class TestTake:
     @pytest.mark.parametrize("rows", [[3, 0, 0], [4], []], ids=str)
-    def test_every_column_gives_the_same_rows_in_the_order_asked_for(self, rows):
+    def test_every_column_gives_the_same_rows_in_the_given_order(self, rows):
         table = complete(5, seed=8)
         taken = table.take(torch.tensor(rows, dtype=torch.long))
         for name in COLUMNS:
@@ -51,7 +52,7 @@ class TestTake:
         assert torch.equal(complete(5).take(mask).y, torch.tensor([1.0, 3.0]))
         assert torch.equal(complete(5).take(~mask).cost, torch.tensor([6.0, 12.0, 15.0]))
 
-    def test_a_column_that_is_not_there_stays_away(self):
+    def test_a_missing_column_stays_missing(self):
         taken = numbered(5).take(torch.tensor([1, 2]))
         assert taken.weight is taken.cost is taken.rejector_x is None
 
@@ -104,13 +105,13 @@ class TestPadded:
     def test_the_mean_over_all_rows_is_that_of_the_real_ones(self, make):
         means = []
         for table in (make(13), make(13).padded(50)):
-            batches = Feed([table], CPU).in_order(8)
+            batches = Batches([table], CPU).in_order(8)
             rows = len(table.y)
             means.append(sum((batch.y * batch.share).sum() * batch.real / rows for batch in batches))
         torch.testing.assert_close(*means)
 
     def test_tables_of_unequal_length_become_equal(self):
-        (batch,) = Feed([numbered(5).padded(6), numbered(6)], CPU).in_order()
+        (batch,) = Batches([numbered(5).padded(6), numbered(6)], CPU).in_order()
         assert torch.equal(batch.y[0, 0, :6], torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 1.0]))
         assert torch.equal(batch.share[0, 0, :6], torch.tensor([1 / 5] * 5 + [0.0]))
         assert torch.equal(batch.share[1, 0, :6], torch.full((6,), 1 / 6))
@@ -145,9 +146,9 @@ class TestPadded:
 
 @given(rows=st.integers(1, 150), batch_size=st.integers(1, 160), epoch=st.integers(0, 2000), seed=st.integers(0, 2**31))
 @few
-def test_every_row_is_dealt_once_per_epoch_and_padding_weighs_nothing(rows, batch_size, epoch, seed):
-    feed = Feed([numbered(rows, seed)], CPU)
-    batches = list(feed.shuffled(batch_size, 1, epoch))
+def test_every_row_is_in_one_batch_per_epoch_and_padding_weighs_nothing(rows, batch_size, epoch, seed):
+    batches = Batches([numbered(rows, seed)], CPU)
+    batches = list(batches.shuffled(batch_size, 1, epoch))
     assert len(batches) == -(-rows // batch_size)
     assert torch.equal(row_numbers(batches).sort().values, torch.arange(1, rows + 1))
     for batch in batches:
@@ -162,20 +163,20 @@ def test_every_row_is_dealt_once_per_epoch_and_padding_weighs_nothing(rows, batc
 def test_features_target_cost_and_weight_of_a_row_stay_together(rows, batch_size):
     number = torch.arange(1.0, rows + 1)
     table = numbered(rows, cost=3 * number, weight=number, rejector_x=torch.stack([7 * number] * 3, dim=1))
-    for batch in Feed([table], CPU).shuffled(batch_size, 0, 5):
-        dealt, real = batch.y[0, 0, : batch.real], batch.real
-        assert torch.equal(batch.x[0, 0, :real], 10 * dealt)
-        assert torch.equal(batch.x[0, 1, :real], -dealt)
+    for batch in Batches([table], CPU).shuffled(batch_size, 0, 5):
+        target, real = batch.y[0, 0, : batch.real], batch.real
+        assert torch.equal(batch.x[0, 0, :real], 10 * target)
+        assert torch.equal(batch.x[0, 1, :real], -target)
         assert (batch.x[0, 2, :real] == 1).all()  # the feature of ones
-        assert torch.equal(batch.rejector_x[0, :3, :real], torch.stack([7 * dealt] * 3))
+        assert torch.equal(batch.rejector_x[0, :3, :real], torch.stack([7 * target] * 3))
         assert (batch.rejector_x[0, 3, :real] == 1).all()
-        assert torch.equal(batch.cost[0, 0, :real], 3 * dealt)
-        torch.testing.assert_close(batch.share[0, 0, :real], dealt / number.mean() / real)
+        assert torch.equal(batch.cost[0, 0, :real], 3 * target)
+        torch.testing.assert_close(batch.share[0, 0, :real], target / number.mean() / real)
 
 
 def test_the_order_depends_on_seed_phase_and_epoch():
     orders = {
-        tuple(row_numbers(Feed([numbered(50, seed)], CPU).shuffled(20, phase, epoch)).tolist())
+        tuple(row_numbers(Batches([numbered(50, seed)], CPU).shuffled(20, phase, epoch)).tolist())
         for seed in (0, 1)
         for phase in (0, 1)
         for epoch in (0, 1)
@@ -184,19 +185,19 @@ def test_the_order_depends_on_seed_phase_and_epoch():
 
 
 def test_the_order_depends_on_nothing_else():
-    alone = row_numbers(Feed([numbered(50, seed=3)], CPU).shuffled(20, 1, 4))
+    alone = row_numbers(Batches([numbered(50, seed=3)], CPU).shuffled(20, 1, 4))
     torch.manual_seed(123)
-    feed = Feed([numbered(50, seed=s) for s in (9, 3)], CPU)
-    list(feed.shuffled(20, 0, 0))  # earlier epochs leave no trace
-    assert torch.equal(row_numbers(feed.shuffled(20, 1, 4), table=1), alone)
-    assert torch.equal(row_numbers(feed.shuffled(7, 1, 4), table=1), alone)
+    batches = Batches([numbered(50, seed=s) for s in (9, 3)], CPU)
+    list(batches.shuffled(20, 0, 0))  # earlier epochs leave no trace
+    assert torch.equal(row_numbers(batches.shuffled(20, 1, 4), table=1), alone)
+    assert torch.equal(row_numbers(batches.shuffled(7, 1, 4), table=1), alone)
 
 
 @pytest.mark.parametrize("batch_size", [50, 51, 1024])
 def test_few_rows_make_one_full_batch_in_their_own_order(batch_size):
-    feed = Feed([numbered(50)], CPU)
-    (first,) = feed.shuffled(batch_size, 0, 0)
-    (again,) = feed.shuffled(batch_size, 1, 7)
+    batches = Batches([numbered(50)], CPU)
+    (first,) = batches.shuffled(batch_size, 0, 0)
+    (again,) = batches.shuffled(batch_size, 1, 7)
     assert first.real == 50
     assert torch.equal(row_numbers([first]), torch.arange(1, 51))
     assert again is first  # made once
@@ -205,12 +206,12 @@ def test_few_rows_make_one_full_batch_in_their_own_order(batch_size):
 @given(rows=st.integers(1, 100), chunk=st.integers(1, 120))
 @few
 def test_in_order_gives_every_row_in_its_own_order(rows, chunk):
-    batches = Feed([numbered(rows)], CPU).in_order(chunk)
+    batches = Batches([numbered(rows)], CPU).in_order(chunk)
     assert torch.equal(row_numbers(batches), torch.arange(1, rows + 1))
 
 
 def test_without_weights_every_row_has_an_equal_share_of_its_batch():
-    for batch in Feed([numbered(50)], CPU).shuffled(20, 0, 0):
+    for batch in Batches([numbered(50)], CPU).shuffled(20, 0, 0):
         assert torch.equal(batch.share[0, 0, : batch.real], torch.full((batch.real,), 1 / batch.real))
 
 
@@ -219,34 +220,34 @@ def test_without_weights_every_row_has_an_equal_share_of_its_batch():
     scale=st.floats(0.01, 1000),
 )
 @few
-def test_weights_are_relative_their_scale_means_nothing(weights, scale):
+def test_the_scale_of_the_weights_has_no_effect(weights, scale):
     weight = torch.tensor(weights, dtype=torch.float64)
     shares = []
     for factor in (1, scale):
-        (batch,) = Feed([numbered(len(weights), weight=factor * weight)], CPU).in_order()
+        (batch,) = Batches([numbered(len(weights), weight=factor * weight)], CPU).in_order()
         shares.append(batch.share)
     torch.testing.assert_close(shares[0], shares[1])
     assert shares[0].sum().item() == pytest.approx(1)
 
 
-def test_without_a_rejector_table_both_networks_see_the_same_tensor():
-    (batch,) = Feed([numbered(5)], CPU).in_order()
+def test_without_a_rejector_table_both_networks_get_the_same_tensor():
+    (batch,) = Batches([numbered(5)], CPU).in_order()
     assert batch.rejector_x is batch.x
     assert batch.cost is None
 
 
-def test_a_table_without_rejector_features_lends_its_own():
+def test_without_rejector_features_the_rejector_gets_those_of_the_regressor():
     special = torch.full((5, 2), 4.0)
-    (batch,) = Feed([numbered(5, rejector_x=special), numbered(5)], CPU).in_order()
+    (batch,) = Batches([numbered(5, rejector_x=special), numbered(5)], CPU).in_order()
     assert torch.equal(batch.rejector_x[0, :2, :5], special.T)
     assert torch.equal(batch.rejector_x[1], batch.x[1])
 
 
 def test_tables_of_unequal_length_are_refused():
     with pytest.raises(ValueError, match=r"same number of rows, got \[5, 6\]"):
-        Feed([numbered(5), numbered(6), numbered(5)], CPU)
+        Batches([numbered(5), numbered(6), numbered(5)], CPU)
 
 
 def test_costs_for_some_tables_only_are_refused():
     with pytest.raises(ValueError, match="all tables have a cost per row or none, got 1 of 2"):
-        Feed([numbered(5, cost=torch.ones(5)), numbered(5)], CPU)
+        Batches([numbered(5, cost=torch.ones(5)), numbered(5)], CPU)

@@ -1,4 +1,4 @@
-"""BestEpochs: members alone keep their own best epoch, members of a pool the one that is best for all of them."""
+"""The best epoch of each member, or of all members of a pool by their mean loss."""
 
 from dataclasses import dataclass, field
 
@@ -16,21 +16,16 @@ UNWATCHED = -1.0  # what the weights are before the first epoch
 
 @dataclass
 class Walk:
-    """Networks whose weights all say which epoch it is; who diverges is written down."""
+    """Networks whose weights are all the number of the epoch, and the members that were frozen."""
 
-    members: list
-    regressor: StackedMLP
-    rejector: StackedMLP | None = None
+    stacks: list[StackedMLP]
     frozen: list = field(default_factory=list)
 
     def freeze(self, member):
         self.frozen.append(member)
 
-    def stacks(self):
-        return [stack for stack in (self.regressor, self.rejector) if stack is not None]
-
     def go_to(self, epoch):
-        for stack in self.stacks():
+        for stack in self.stacks:
             stack.parameters.fill_(epoch)
 
 
@@ -38,19 +33,19 @@ def watch(losses, pools=(), share=None, active=None, pairs=False):
     """Let members go through epochs with these losses (epoch, member); give what is left and who was frozen."""
     losses = torch.tensor(losses, dtype=torch.float32)
     seeds = range(losses.shape[1])
-    walk = Walk(list(seeds), *(StackedMLP(seeds, inputs=2, hidden=(3,)) for _ in range(1 + pairs)))
+    walk = Walk([StackedMLP(seeds, inputs=2, hidden=(3,)) for _ in range(1 + pairs)])
     walk.go_to(UNWATCHED)
     best = BestEpochs(walk, [torch.tensor(pool) for pool in pools], None if share is None else torch.tensor(share))
     active = torch.ones_like(losses, dtype=torch.bool) if active is None else torch.tensor(active)
     for epoch, loss in enumerate(losses):
         walk.go_to(epoch)
-        best.see(loss.clone(), torch.full((len(loss),), epoch), active[epoch])
+        best.record(loss.clone(), torch.full((len(loss),), epoch), active[epoch])
     return best.restore(), walk
 
 
 def kept(walk):
     """The epoch that the weights of each member are of; one and the same for all its weights."""
-    values = [layer.flatten(1) for stack in walk.stacks() for layer in stack.views(stack.parameters)]
+    values = [layer.flatten(1) for stack in walk.stacks for layer in stack.views(stack.parameters)]
     by_member = torch.cat(values, dim=1)
     assert (by_member == by_member[:, :1]).all()
     return by_member[:, 0].long().tolist()

@@ -1,4 +1,4 @@
-"""The stacked loop: Slow-Start, the surrogate's gradient, the best epoch, and members that come to grief."""
+"""Training of pairs and regressors: gradients, Slow-Start, the best epoch, and members that diverge."""
 
 from dataclasses import replace
 from functools import partial
@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 from recuse import surrogates
-from recuse.engine.batches import Feed, Table
-from recuse.engine.loop import Networks, Plan, train_pairs, train_regressors
+from recuse.engine.batches import Batches, Table
+from recuse.engine.loop import train_pairs, train_regressors
+from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
+from recuse.engine.objectives.pairs import Pairs, Regressors
+from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import outputs
-from recuse.engine.trainer import Member, StackedTrainer
 from recuse.engine.user_modules import LoopedModules
-from recuse.losses import Absolute, Huber, Pinball, Squared
+from recuse.losses import SQUARED, Absolute, Huber, Pinball, Squared
 
 CPU = torch.device("cpu")
 SURROGATES = ["mae", "hinge", "square", "logistic", "sigmoid"]
@@ -44,6 +46,10 @@ def several_targets(table, count):
 def make_networks(hidden=(5, 4), dtype=torch.float32, rejector_inputs=3):
     build = partial(StackedMLP, hidden=hidden, dtype=dtype)
     return Networks(partial(build, inputs=3), partial(build, inputs=rejector_inputs))
+
+
+def make_pairs(members, regressor, rejector, loss=SQUARED):
+    return Pairs(Regressors(members, regressor, loss), rejector)
 
 
 def weights(stack, member):
@@ -89,17 +95,17 @@ def test_a_step_of_pairs_follows_the_gradient_of_psi(surrogate, per_row):
         table = replace(table, weight=weight, cost=cost, rejector_x=torch.cat([table.x, cost[:, None]], dim=1))
     members = [Member(seed, 1e-2, cost=0.75, surrogate=surrogate) for seed in range(3)]
     networks = make_networks(dtype=torch.float64, rejector_inputs=3 + per_row)
-    trainer = StackedTrainer(members, networks.regressors([0, 1, 2]), networks.rejectors([3, 4, 5]))
-    plain = [(plain_network(trainer.regressor, m), plain_network(trainer.rejector, m)) for m in range(3)]
-    (batch,) = Feed([table], CPU).in_order()
-    trainer.step_pairs(batch)
+    pairs = make_pairs(members, networks.regressors([0, 1, 2]), networks.rejectors([3, 4, 5]))
+    plain = [(plain_network(pairs.regressors.stack, m), plain_network(pairs.rejector, m)) for m in range(3)]
+    (batch,) = Batches([table], CPU).in_order()
+    pairs.step(batch)
 
     share = torch.full((40,), 1 / 40) if table.weight is None else table.weight / table.weight.sum()
     for member, (h, r) in enumerate(plain):
         wrong, right = surrogates.get(surrogate)(r(table.x if table.rejector_x is None else table.rejector_x).flatten())
         psi = (h(table.x).flatten() - table.y) ** 2 * wrong + (table.cost if per_row else 0.75) * right
         (share * psi).sum().backward()
-        for stack, network in ((trainer.regressor, h), (trainer.rejector, r)):
+        for stack, network in ((pairs.regressors.stack, h), (pairs.rejector, r)):
             gradient, expected = real_gradient(stack, member), autograd_gradient(network)
             assert expected.abs().max() > 1e-3
             torch.testing.assert_close(gradient, expected, rtol=1e-6, atol=1e-8)
@@ -113,23 +119,23 @@ def test_a_step_follows_the_gradient_of_psi_for_any_loss_and_several_targets(los
     table = replace(table, weight=weight)
     members = [Member(seed, 1e-2, cost=0.75, surrogate="logistic") for seed in range(3)]
     build = partial(StackedMLP, inputs=3, hidden=(5, 4), dtype=torch.float64)
-    trainer = StackedTrainer(members, build([0, 1, 2], outputs=targets), build([3, 4, 5]), loss)
-    plain = [(plain_network(trainer.regressor, m), plain_network(trainer.rejector, m)) for m in range(3)]
-    (batch,) = Feed([table], CPU).in_order()
-    trainer.step_pairs(batch)
-    alone = StackedTrainer(members, build([0, 1, 2], outputs=targets), loss=loss)
-    alone.step_regressors(batch)
+    pairs = make_pairs(members, build([0, 1, 2], outputs=targets), build([3, 4, 5]), loss)
+    plain = [(plain_network(pairs.regressors.stack, m), plain_network(pairs.rejector, m)) for m in range(3)]
+    (batch,) = Batches([table], CPU).in_order()
+    pairs.step(batch)
+    alone = Regressors(members, build([0, 1, 2], outputs=targets), loss)
+    alone.step(batch)
 
     share = weight / weight.sum()
     for member, (h, r) in enumerate(plain):
         wrong, right = surrogates.get("logistic")(r(table.x).flatten())
         error = loss(h(table.x) - table.y.view(40, -1)).mean(dim=1)
         (share * (error * wrong + 0.75 * right)).sum().backward(retain_graph=True)
-        for stack, network in ((trainer.regressor, h), (trainer.rejector, r)):
+        for stack, network in ((pairs.regressors.stack, h), (pairs.rejector, r)):
             torch.testing.assert_close(real_gradient(stack, member), autograd_gradient(network), rtol=1e-6, atol=1e-8)
         h.zero_grad()
         (share * error).sum().backward()
-        torch.testing.assert_close(real_gradient(alone.regressor, member), autograd_gradient(h), rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(real_gradient(alone.stack, member), autograd_gradient(h), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -137,14 +143,14 @@ def test_a_step_follows_the_gradient_of_psi_for_any_loss_and_several_targets(los
 def test_the_validation_loss_is_the_rcr_loss_by_any_loss_of_several_targets(loss, targets):
     table = several_targets(make_table(1500, 0, torch.float64), targets)  # more than one chunk
     build = partial(StackedMLP, inputs=3, hidden=(5, 4), dtype=torch.float64)
-    trainer = StackedTrainer([Member(0, 0.1, cost=0.5)], build([0], outputs=targets), build([1]), loss)
-    (score,) = outputs(trainer.rejector, table.x.numpy())
-    prediction = outputs(trainer.regressor, table.x.numpy()).reshape(targets, -1).T
+    pairs = make_pairs([Member(0, 0.1, cost=0.5)], build([0], outputs=targets), build([1]), loss)
+    (score,) = outputs(pairs.rejector, table.x.numpy())
+    prediction = outputs(pairs.regressors.stack, table.x.numpy()).reshape(targets, -1).T
     error = loss.of_rows(prediction - table.y.view(1500, -1).numpy())
     expected = np.where(score > 0, error, 0.5).mean()
-    (measured,) = trainer.validate(Feed([table], CPU))
+    (measured,) = pairs.validate(Batches([table], CPU))
     assert measured.item() == pytest.approx(expected, rel=1e-6)
-    (alone,) = StackedTrainer([Member(0, 0.1)], trainer.regressor, loss=loss).validate(Feed([table], CPU))
+    (alone,) = Regressors([Member(0, 0.1)], pairs.regressors.stack, loss).validate(Batches([table], CPU))
     assert alone.item() == pytest.approx(error.mean(), rel=1e-6)
 
 
@@ -165,25 +171,25 @@ def test_members_of_any_loss_trained_together_end_as_trained_alone(targets):
 
 
 def test_members_with_different_surrogates_each_follow_their_own():
-    (batch,) = Feed([make_table(40, 0)], CPU).in_order()
+    (batch,) = Batches([make_table(40, 0)], CPU).in_order()
     members = [Member(seed, 1e-2, 0.5, name) for seed, name in enumerate([*SURROGATES, "mae"])]
     networks = make_networks()
-    mixed = StackedTrainer(members, networks.regressors(range(6)), networks.rejectors(range(6, 12)))
-    mixed.step_pairs(batch)
+    mixed = make_pairs(members, networks.regressors(range(6)), networks.rejectors(range(6, 12)))
+    mixed.step(batch)
     for seed, member in enumerate(members):
-        alone = StackedTrainer([member], networks.regressors([seed]), networks.rejectors([seed + 6]))
-        alone.step_pairs(batch)
-        for ours, theirs in ((mixed.regressor, alone.regressor), (mixed.rejector, alone.rejector)):
+        alone = make_pairs([member], networks.regressors([seed]), networks.rejectors([seed + 6]))
+        alone.step(batch)
+        for ours, theirs in zip(mixed.stacks, alone.stacks, strict=True):
             torch.testing.assert_close(real_gradient(ours, seed), real_gradient(theirs, 0), rtol=1e-5, atol=1e-7)
 
 
 def one_step(table, surrogate="logistic", cost=0.5):
     networks = make_networks(dtype=torch.float64)
     member = Member(0, 1e-2, cost, surrogate)
-    trainer = StackedTrainer([member], networks.regressors([0]), networks.rejectors([1]))
-    (batch,) = Feed([table], CPU).in_order()
-    trainer.step_pairs(batch)
-    return torch.cat([trainer.regressor.gradient, trainer.rejector.gradient])
+    pairs = make_pairs([member], networks.regressors([0]), networks.rejectors([1]))
+    (batch,) = Batches([table], CPU).in_order()
+    pairs.step(batch)
+    return torch.cat([pairs.regressors.stack.gradient, pairs.rejector.gradient])
 
 
 @given(counts=st.lists(st.integers(0, 4), min_size=1, max_size=30).filter(any), surrogate=st.sampled_from(SURROGATES))
@@ -211,12 +217,12 @@ def test_the_validation_loss_is_the_weighted_rcr_loss():
     table = make_table(5000, 0, torch.float64)  # more than one chunk
     cost, weight = torch.rand(2, 5000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     networks = make_networks(dtype=torch.float64)
-    trainer = StackedTrainer([Member(0, 0.1)], networks.regressors([0]), networks.rejectors([1]))
-    h, r = (torch.as_tensor(outputs(s, table.x.numpy())[0]) for s in (trainer.regressor, trainer.rejector))
+    pairs = make_pairs([Member(0, 0.1)], networks.regressors([0]), networks.rejectors([1]))
+    h, r = (torch.as_tensor(outputs(s, table.x.numpy())[0]) for s in (pairs.regressors.stack, pairs.rejector))
     assert 0 < (r > 0).double().mean() < 1
     rcr = torch.where(r > 0, (h - table.y) ** 2, cost)
     expected = (rcr * weight).sum() / weight.sum()
-    (loss,) = trainer.validate(Feed([replace(table, cost=cost, weight=weight)], CPU))
+    (loss,) = pairs.validate(Batches([replace(table, cost=cost, weight=weight)], CPU))
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
@@ -268,11 +274,11 @@ def test_the_regressor_trains_alone_on_the_squared_error_during_slow_start():
     # a cost of zero makes psi reject everything, which would leave h untrained
     plan = Plan(epochs=30, slow_start=10, batch_size=25, on_epoch=look)
     train_pairs([table], [table], [Member(0, 1e-2, cost=0.0)], Networks(build, networks.rejectors), plan)
-    alone, feed = StackedTrainer([Member(0, 1e-2)], networks.regressors([0])), Feed([table], CPU)
+    alone, batches = Regressors([Member(0, 1e-2)], networks.regressors([0])), Batches([table], CPU)
     for epoch in range(10):
-        for batch in feed.shuffled(25, 0, epoch):
-            alone.step_regressors(batch)
-        torch.testing.assert_close(snapshots[epoch], alone.regressor.parameters, rtol=1e-5, atol=1e-7)
+        for batch in batches.shuffled(25, 0, epoch):
+            alone.step(batch)
+        torch.testing.assert_close(snapshots[epoch], alone.stack.parameters, rtol=1e-5, atol=1e-7)
 
 
 def test_the_rejector_is_untouched_when_joint_training_begins():
@@ -355,7 +361,7 @@ def test_the_weights_left_behind_are_those_of_the_best_epoch(slow_start):
     members = [Member(seed, rate, 0.5, name) for seed, name in enumerate(SURROGATES) for rate in (1e-2, 2e-1)]
     plan = Plan(epochs=60, slow_start=slow_start, batch_size=25, patience=3)
     trained = train_pairs(tables, validation, members, make_networks(), plan)
-    again = StackedTrainer(members, trained.regressor, trained.rejector).validate(Feed(validation, CPU))
+    again = make_pairs(members, trained.regressor, trained.rejector).validate(Batches(validation, CPU))
     torch.testing.assert_close(again, trained.loss, rtol=1e-5, atol=0)
     assert torch.equal(trained.loss, trained.history.min(dim=0).values)
     assert (trained.epoch < plan.epochs).all()
@@ -369,7 +375,7 @@ def test_regressors_left_behind_are_those_of_the_best_epoch():
     tables, validation = [make_table(40, 0)], [make_table(40, 1)]
     members = [Member(seed, 1e-1) for seed in range(3)]
     trained = train_regressors(tables, validation, members, make_networks(), Plan(epochs=80))
-    again = StackedTrainer(members, trained.regressor).validate(Feed(validation, CPU))
+    again = Regressors(members, trained.regressor).validate(Batches(validation, CPU))
     torch.testing.assert_close(again, trained.loss, rtol=1e-5, atol=0)
     assert torch.equal(trained.loss, trained.history.min(dim=0).values)
     assert torch.equal(trained.epoch, trained.history.argmin(dim=0))
@@ -382,7 +388,7 @@ def test_regressors_left_behind_are_those_of_the_best_epoch():
 
 @pytest.mark.parametrize("surrogate", SURROGATES)
 @pytest.mark.parametrize("slow_start", [0, 5])
-def test_a_member_that_diverges_is_dropped_and_the_others_do_not_notice(surrogate, slow_start):
+def test_a_member_that_diverges_is_dropped_and_the_others_do_not_change(surrogate, slow_start):
     tables, validation = [make_table(60, 0)], [make_table(40, 1)]
     plan = Plan(epochs=30, slow_start=slow_start, batch_size=25)
     sane = [Member(seed, 1e-2, 0.5, name) for seed, name in enumerate(SURROGATES)]
@@ -406,7 +412,7 @@ def test_a_member_that_diverges_is_dropped_and_the_others_do_not_notice(surrogat
         close(weights(mixed.rejector, ours), weights(without.rejector, theirs))
 
 
-def test_a_regressor_that_diverges_is_dropped_and_the_others_do_not_notice():
+def test_a_regressor_that_diverges_is_dropped_and_the_others_do_not_change():
     tables, validation = [make_table(60, 0)], [make_table(40, 1)]
     plan = Plan(epochs=30, batch_size=25)
     mixed = train_regressors(tables, validation, [Member(0, 1e30), Member(1, 1e-2)], make_networks(), plan)
@@ -447,11 +453,11 @@ def test_a_member_that_diverges_late_keeps_its_best_epoch():
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 def test_a_rejection_does_not_hide_an_undefined_network(broken, value):
     networks = make_networks(hidden=())
-    trainer = StackedTrainer([Member(0, 0.1)] * 2, networks.regressors([0, 1]), networks.rejectors([2, 3]))
-    trainer.rejector.views(trainer.rejector.parameters)[0][:, 0, :4] = torch.tensor([0.0, 0, 0, -1])  # all rejected
-    stack = getattr(trainer, broken)
+    pairs = make_pairs([Member(0, 0.1)] * 2, networks.regressors([0, 1]), networks.rejectors([2, 3]))
+    pairs.rejector.views(pairs.rejector.parameters)[0][:, 0, :4] = torch.tensor([0.0, 0, 0, -1])  # all rejected
+    stack = pairs.regressors.stack if broken == "regressor" else pairs.rejector
     stack.views(stack.parameters)[0][0, 0, 3] = value
-    loss = trainer.validate(Feed([make_table(20, 0)], CPU))
+    loss = pairs.validate(Batches([make_table(20, 0)], CPU))
     assert not loss[0].isfinite()
     assert loss[1].item() == pytest.approx(1)
 

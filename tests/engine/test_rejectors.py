@@ -1,4 +1,4 @@
-"""Rejectors that learn from given errors: psi's gradient, the epoch that is best for all, costs drawn anew."""
+"""Rejectors trained on given errors: gradients, the shared best epoch, and random costs of a range."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,12 +10,14 @@ import torch
 from torch import nn
 
 from recuse import surrogates
-from recuse.engine.batches import Feed, Table
-from recuse.engine.loop import Plan
+from recuse.engine.batches import Batches, Table
+from recuse.engine.cost_range import CostRange, at_drawn_costs, at_several_costs
+from recuse.engine.loop import train_rejectors
+from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
-from recuse.engine.rejectors import CostRange, _at_drawn_costs, _at_several_costs, _RejectorTrainer, train_rejectors
+from recuse.engine.objectives.rejectors import Rejectors
+from recuse.engine.plan import Plan
 from recuse.engine.stack import outputs
-from recuse.engine.trainer import Member
 
 CPU = torch.device("cpu")
 SURROGATES = ["mae", "hinge", "square", "logistic", "sigmoid"]
@@ -55,6 +57,12 @@ def assert_same_weights(one, one_place, other, other_place):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+def at_cost(batch, epoch):
+    """The batch with random costs in place of the third feature."""
+    (drawn,) = at_drawn_costs([batch], COSTS, feature=2, seed=0, epoch=epoch)
+    return drawn
+
+
 def accepted_at(cost, trained, x):
     """What the first rejector accepts at a cost."""
     seen = x.clone()
@@ -71,57 +79,57 @@ class TestStep:
             weight, cost = torch.rand(2, 40, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
             table = replace(table, weight=weight, cost=cost)
         members = [Member(seed, 1e-2, cost=0.75, surrogate=surrogate) for seed in range(3)]
-        trainer = _RejectorTrainer(members, build_double([m.rejector_seed for m in members]))
-        networks = [plain_network(trainer.regressor, member) for member in range(3)]
-        (batch,) = Feed([table], CPU).in_order(64)
-        trainer.step(batch)
+        rejectors = Rejectors(members, build_double([m.rejector_seed for m in members]))
+        networks = [plain_network(rejectors.stack, member) for member in range(3)]
+        (batch,) = Batches([table], CPU).in_order(64)
+        rejectors.step(batch)
         for member, network in enumerate(networks):
             accept, reject = surrogates.get(surrogate)(network(table.x)[:, 0])
             psi = table.y * accept + (table.cost if per_row else 0.75) * reject
             weight = table.weight / table.weight.mean() if per_row else torch.ones(40)
             (psi * weight).mean().backward()
             expected = torch.cat([p.grad.flatten() for p in network.parameters()])
-            gradient = trainer.regressor.gradient
-            got = torch.cat([part.flatten() for part in layers_of(trainer.regressor, gradient, member)])
+            gradient = rejectors.stack.gradient
+            got = torch.cat([part.flatten() for part in layers_of(rejectors.stack, gradient, member)])
             torch.testing.assert_close(got, expected)
 
     def test_in_a_step_on_several_tables_each_rejector_learns_from_its_own(self):
         tables = [error_table(rows, seed, dtype=torch.float64) for seed, rows in enumerate((40, 25))]
         members = [Member(seed, 1e-2, cost, name, table) for table in (0, 1)
                    for seed, cost, name in ((1, 0.5, "mae"), (2, 2.0, "logistic"))]  # fmt: skip
-        together = _RejectorTrainer(members, build_double([1, 2, 1, 2]))
-        (batch,) = Feed([table.padded(40) for table in tables], CPU).in_order(64)
+        together = Rejectors(members, build_double([1, 2, 1, 2]))
+        (batch,) = Batches([table.padded(40) for table in tables], CPU).in_order(64)
         together.step(batch)
         for place, member in enumerate(members):
-            alone = _RejectorTrainer([replace(member, table=0)], build_double([member.seed]))
-            (batch,) = Feed([tables[member.table]], CPU).in_order(64)
+            alone = Rejectors([replace(member, table=0)], build_double([member.seed]))
+            (batch,) = Batches([tables[member.table]], CPU).in_order(64)
             alone.step(batch)
             gradients = (
-                torch.cat([part.flatten() for part in layers_of(trainer.regressor, trainer.regressor.gradient, at)])
-                for trainer, at in ((together, place), (alone, 0))
+                torch.cat([part.flatten() for part in layers_of(rejectors.stack, rejectors.stack.gradient, at)])
+                for rejectors, at in ((together, place), (alone, 0))
             )
             torch.testing.assert_close(*gradients)
 
     def test_validation_measures_the_rcr_loss_at_the_cost_of_the_member_or_of_the_row(self):
         table = error_table(30, dtype=torch.float64)
         members = [Member(seed, 1e-2, cost=cost) for seed, cost in ((0, 0.5), (1, 2.0))]
-        trainer = _RejectorTrainer(members, build_double([0, 1]))
-        accepted = outputs(trainer.regressor, table.x.numpy()) > 0
+        rejectors = Rejectors(members, build_double([0, 1]))
+        accepted = outputs(rejectors.stack, table.x.numpy()) > 0
         expected = np.where(accepted, table.y, [[0.5], [2.0]]).mean(axis=1)
-        np.testing.assert_allclose(trainer.validate(Feed([table], CPU)), expected)
+        np.testing.assert_allclose(rejectors.validate(Batches([table], CPU)), expected, rtol=1e-6)
         per_row = replace(table, cost=table.y.flip(0))
         expected = np.where(accepted, table.y, per_row.cost).mean(axis=1)
-        np.testing.assert_allclose(trainer.validate(Feed([per_row], CPU)), expected)
+        np.testing.assert_allclose(rejectors.validate(Batches([per_row], CPU)), expected, rtol=1e-6)
 
     def test_validation_on_several_tables_gives_each_rejector_the_weighted_loss_of_its_own(self):
         tables = [error_table(rows, seed, torch.float64) for seed, rows in enumerate((1500, 1100))]  # several chunks
         tables[0] = replace(tables[0], weight=tables[0].y + 1)
         members = [Member(seed, 1e-2, cost, table=table) for table in (0, 1) for seed, cost in ((0, 0.5), (1, 2.0))]
-        trainer = _RejectorTrainer(members, build_double([4, 16, 18, 25]))
-        got = trainer.validate(Feed([table.padded(1500) for table in tables], CPU))
+        rejectors = Rejectors(members, build_double([4, 16, 18, 25]))
+        got = rejectors.validate(Batches([table.padded(1500) for table in tables], CPU))
         for place, member in enumerate(members):
             table = tables[member.table]
-            accepted = outputs(trainer.regressor.take([place]), table.x.numpy())[0] > 0
+            accepted = outputs(rejectors.stack.take([place]), table.x.numpy())[0] > 0
             assert 0 < accepted.mean() < 1
             loss = np.where(accepted, table.y, member.cost)
             assert float(got[place]) == pytest.approx(np.average(loss, weights=table.weight), rel=1e-6)
@@ -144,17 +152,17 @@ class TestTraining:
             assert int(together.epoch[place]) == int(alone.epoch[0])
 
     def test_the_weights_kept_are_those_of_the_epoch_with_the_lowest_validation_loss(self):
-        told = []
-        plan = Plan(epochs=40, batch_size=16, on_epoch=told.append)
+        reported = []
+        plan = Plan(epochs=40, batch_size=16, on_epoch=reported.append)
         new = error_table(50, seed=1)
         trained = train_rejectors([error_table()], [new], [Member(0, 1e-2), Member(1, 1e-1)], build, plan)
-        assert told == list(range(1, 41))
+        assert reported == list(range(1, 41))
         assert trained.rejector is None
         assert trained.history.shape == (40, 2)
         torch.testing.assert_close(trained.history.min(dim=0).values, trained.loss)
         torch.testing.assert_close(trained.history.argmin(dim=0), trained.epoch)
-        kept = _RejectorTrainer([Member(0, 1e-2), Member(1, 1e-1)], trained.regressor)
-        torch.testing.assert_close(kept.validate(Feed([new], CPU)), trained.loss)
+        kept = Rejectors([Member(0, 1e-2), Member(1, 1e-1)], trained.regressor)
+        torch.testing.assert_close(kept.validate(Batches([new], CPU)), trained.loss)
 
     def test_it_learns_to_reject_where_errors_are_large(self):
         trained = self.train([Member(0, 1e-2)], epochs=150, table=error_table(600), new_table=error_table(300, seed=1))
@@ -163,7 +171,7 @@ class TestTraining:
         best = np.exp(new.x[:, 1].numpy()) < 1  # E[e | x] = exp(x_1)
         assert (accepted == best).mean() > 0.85
 
-    def test_a_diverged_rejector_is_dropped_and_its_neighbour_notices_nothing(self):
+    def test_a_diverged_rejector_is_dropped_and_the_other_does_not_change(self):
         trained = self.train([Member(0, 1e30), Member(1, 1e-2)])
         assert list(trained.diverged) == [0]
         assert torch.isinf(trained.loss[0])
@@ -216,7 +224,7 @@ class TestSeveralTables:
             mean = own @ total / total.sum()
             torch.testing.assert_close(pooled.history[:, rate::2], mean[:, None].expand(-1, 3), rtol=1e-4, atol=0)
             assert pooled.epoch[rate::2].tolist() == [int(mean.argmin())] * 3
-        kept = _RejectorTrainer(members, pooled.regressor).validate(Feed(new, CPU)).view(3, 2)
+        kept = Rejectors(members, pooled.regressor).validate(Batches(new, CPU)).view(3, 2)
         torch.testing.assert_close((total @ kept / total.sum()).repeat(3), pooled.loss)  # of the weights left behind
 
     def test_rows_that_fill_up_a_table_count_for_nothing_in_training_or_in_the_choice(self):
@@ -228,15 +236,15 @@ class TestSeveralTables:
             train_rejectors([table], [chooses], [replace(member, table=0)], build, plan).history
             for table, chooses, member in zip(tables, new, members, strict=True)
         ]
-        mean = torch.cat(own, dim=1) @ torch.tensor([9.0, 50.0, 20.0]) / 79  # every real row counts alike
+        mean = torch.cat(own, dim=1) @ torch.tensor([9.0, 50.0, 20.0]) / 79  # every real row has the same weight
         torch.testing.assert_close(pooled.history, mean[:, None].expand(-1, 3), rtol=1e-4, atol=0)
         assert pooled.epoch.tolist() == [int(mean.argmin())] * 3
         for place, member in enumerate(members):
-            trainer = _RejectorTrainer([replace(member, table=0)], build([member.rejector_seed]))
-            (batch,) = Feed([tables[place]], CPU).in_order()
+            rejectors = Rejectors([replace(member, table=0)], build([member.rejector_seed]))
+            (batch,) = Batches([tables[place]], CPU).in_order()
             for _ in range(int(mean.argmin()) + 1):
-                trainer.step(batch)
-            assert_same_weights(pooled.regressor, place, trainer.regressor, 0)
+                rejectors.step(batch)
+            assert_same_weights(pooled.regressor, place, rejectors.stack, 0)
 
     def test_a_padded_table_trains_to_the_same_weights_where_all_rows_make_one_batch(self):
         table, new = error_table(40, weight=torch.arange(1.0, 41.0)), error_table(30, seed=1)
@@ -264,11 +272,11 @@ class TestSeveralTables:
             assert with_it.epoch.tolist() == [int(own.mean(dim=1).argmin()), -1, int(own.mean(dim=1).argmin())]
 
     def test_rows_of_several_tables_meet_costs_of_their_own_and_training_repeats(self):
-        (batch,) = Feed(self.TABLES, CPU).in_order(64)
-        met = _at_drawn_costs(batch, COSTS, 2, (0, 1))
-        assert 0.2 <= float(met.cost.min()) < float(met.cost.max()) <= 5.0
-        torch.testing.assert_close(met.x[:, 2], COSTS.feature(met.cost[:, 0]), rtol=1e-4, atol=1e-4)
-        assert len({table.numpy().tobytes() for table in met.cost}) == 3
+        (batch,) = Batches(self.TABLES, CPU).in_order(64)
+        drawn = at_cost(batch, epoch=1)
+        assert 0.2 <= float(drawn.cost.min()) < float(drawn.cost.max()) <= 5.0
+        torch.testing.assert_close(drawn.x[:, 2], COSTS.feature(drawn.cost[:, 0]), rtol=1e-4, atol=1e-4)
+        assert len({table.numpy().tobytes() for table in drawn.cost}) == 3
         members = [Member(0, 3e-2, table=place) for place in range(3)]
         one, again = (train_rejectors(self.TABLES, self.NEW, members, build, self.PLAN, COSTS) for _ in range(2))
         torch.testing.assert_close(one.regressor.parameters, again.regressor.parameters, rtol=0, atol=0)
@@ -300,14 +308,14 @@ class TestCostRange:
         torch.testing.assert_close(COSTS.offset(cost), CostRange(2.0, 50.0).offset(10 * cost))
 
     def test_a_batch_meets_costs_within_the_range(self):
-        (batch,) = Feed([error_table(50)], CPU).in_order(64)
+        (batch,) = Batches([error_table(50)], CPU).in_order(64)
         before = batch.x.clone()
-        met = _at_drawn_costs(batch, COSTS, 2, (0, 1))
-        assert 0.2 <= float(met.cost.min()) < float(met.cost.max()) <= 5.0
-        torch.testing.assert_close(met.x[0, 2], COSTS.feature(met.cost[0, 0]), rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(met.x[0, [0, 1, 3]], batch.x[0, [0, 1, 3]])
-        torch.testing.assert_close(met.y, batch.y)
-        torch.testing.assert_close(batch.x, before)  # a batch is dealt out again in the next epoch
+        drawn = at_cost(batch, epoch=1)
+        assert 0.2 <= float(drawn.cost.min()) < float(drawn.cost.max()) <= 5.0
+        torch.testing.assert_close(drawn.x[0, 2], COSTS.feature(drawn.cost[0, 0]), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(drawn.x[0, [0, 1, 3]], batch.x[0, [0, 1, 3]])
+        torch.testing.assert_close(drawn.y, batch.y)
+        torch.testing.assert_close(batch.x, before)  # the batch is used again in the next epoch
 
     def test_a_dearer_rejection_is_rarer_before_anything_is_learned(self):
         table = error_table(100)
@@ -316,8 +324,8 @@ class TestCostRange:
         assert rates[0] < rates[1] < rates[2]
 
     def test_drawn_costs_depend_on_the_seed_alone_and_differ_by_epoch(self):
-        (batch,) = Feed([error_table(50)], CPU).in_order(64)
-        one, again, other = (_at_drawn_costs(batch, COSTS, 2, seed).cost for seed in ((0, 1), (0, 1), (0, 2)))
+        (batch,) = Batches([error_table(50)], CPU).in_order(64)
+        one, again, other = (at_cost(batch, epoch).cost for epoch in (1, 1, 2))
         torch.testing.assert_close(one, again, rtol=0, atol=0)
         assert not torch.allclose(one[..., :50], other[..., :50])
 
@@ -335,7 +343,7 @@ class TestCostRange:
 
     def test_validation_meets_every_row_at_costs_from_low_to_high(self):
         table = error_table(10, weight=torch.arange(1.0, 11.0))
-        several = _at_several_costs(table, COSTS)
+        several = at_several_costs(table, COSTS)
         costs = several.cost
         torch.testing.assert_close(several.y, table.y.repeat_interleave(8))
         assert several.x.shape == (80, 3)

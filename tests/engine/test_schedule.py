@@ -1,4 +1,4 @@
-"""Schedules: pure functions of the epoch and of what was measured."""
+"""The length of Slow-Start and the detection of a stalled loss."""
 
 import torch
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""SelectiveNet's loss and loop: what a plain script would compute, for many members at once."""
+"""SelectiveNets: the loss of the paper, and the same training as a plain script."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from recuse.engine.batches import Feed, Table
-from recuse.engine.selective import SelectiveMember, SelectivePlan, SelectiveTrainer, selective_loss, train_selective
+from recuse.engine.batches import Batches, Table
+from recuse.engine.loop import train_selective
+from recuse.engine.objectives.selective import SelectiveMember, SelectiveNets, selective_loss
+from recuse.engine.plan import SelectivePlan
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.losses import Absolute, Huber, Pinball
 
@@ -151,7 +153,7 @@ def plain_training(network, table, member, plan):
     """Give what a plain script makes of the network, on the same minibatches."""
     adam = torch.optim.Adam(network.parameters(), lr=member.learning_rate, weight_decay=plan.weight_decay)
     for epoch in range(plan.epochs):
-        for batch in Feed([table], CPU).shuffled(plan.even_batch(len(table.y)), 0, epoch):
+        for batch in Batches([table], CPU).shuffled(plan.even_batch(len(table.y)), 0, epoch):
             x, y = batch.x[0, :3, : batch.real].T, batch.y[0, 0, : batch.real]
             weight = batch.share[0, 0, : batch.real] / batch.share.sum()
             prediction, selection, auxiliary = network(x)
@@ -199,10 +201,10 @@ def test_training_lowers_the_loss_and_keeps_the_coverage():
     members = [SelectiveMember(0, 1e-2, coverage) for coverage in (0.3, 0.6, 0.9)]
     trained = train_selective([table], members, build, SelectivePlan(epochs=150))
     assert (trained.history[-1] < 0.7 * trained.history[0]).all()
-    (batch,) = Feed([table], CPU).in_order()
+    (batch,) = Batches([table], CPU).in_order()
     selection = trained.stack.forward(batch.x).view(3, 3, -1)[1, :, : batch.real]
-    for asked, given_ in zip((0.3, 0.6, 0.9), selection.mean(dim=1).tolist(), strict=True):
-        assert given_ == pytest.approx(asked, abs=0.12)
+    for target, mean in zip((0.3, 0.6, 0.9), selection.mean(dim=1).tolist(), strict=True):
+        assert mean == pytest.approx(target, abs=0.12)
 
 
 def test_the_members_that_cover_less_have_the_smaller_risk():
@@ -210,7 +212,7 @@ def test_the_members_that_cover_less_have_the_smaller_risk():
     trained = train_selective(
         [table], [SelectiveMember(0, 1e-2, coverage) for coverage in (0.3, 1.0)], build, SelectivePlan(epochs=150)
     )
-    (batch,) = Feed([table], CPU).in_order()
+    (batch,) = Batches([table], CPU).in_order()
     prediction, selection, _ = trained.stack.forward(batch.x).view(3, 2, -1)[..., : batch.real]
     error = (prediction - table.y) ** 2
     narrow, wide = (error * selection).sum(dim=1) / selection.sum(dim=1)
@@ -252,7 +254,7 @@ def test_the_running_statistics_are_those_of_the_rows():
     torch.testing.assert_close(variance, raw.var(dim=0), rtol=1e-3, atol=1e-4)
 
 
-def test_a_diverged_member_is_reported_and_its_neighbours_notice_nothing():
+def test_a_diverged_member_is_reported_and_the_others_do_not_change():
     table, plan = make_table(60), SelectivePlan(epochs=10)
     members = [SelectiveMember(0, 1e-2), SelectiveMember(1, 1e30), SelectiveMember(2, 1e-2)]
     trained = train_selective([table], members, build, plan)
@@ -271,18 +273,19 @@ def test_weights_that_break_in_the_last_step_count_as_diverged():
     assert trained.diverged == {0: 0}
 
 
-def test_progress_is_told_after_each_epoch():
-    told = []
-    train_selective([make_table(20)], [SelectiveMember(0)], build, SelectivePlan(epochs=3, on_epoch=told.append))
-    assert told == [1, 2, 3]
+def test_progress_is_reported_after_each_epoch():
+    reported = []
+    train_selective([make_table(20)], [SelectiveMember(0)], build, SelectivePlan(epochs=3, on_epoch=reported.append))
+    assert reported == [1, 2, 3]
 
 
-def test_a_step_gives_the_loss_before_it():
-    (batch,) = Feed([make_table(50, dtype=torch.float64)], CPU).in_order()
-    trainer = SelectiveTrainer([SelectiveMember(0, 1e-2)], build_double([0]), SelectivePlan())
+def test_the_training_loss_is_that_before_the_step():
+    (batch,) = Batches([make_table(50, dtype=torch.float64)], CPU).in_order()
+    objective = SelectiveNets([SelectiveMember(0, 1e-2)], build_double([0]))
     heads = build_double([0]).forward(batch.x[..., :50], training=True).view(3, 1, 50)
     expected = selective_loss(heads, batch.y[0, :, :50], batch.share[0, :, :50], torch.tensor([0.7]).double())
-    torch.testing.assert_close(trainer.step(batch), expected)
+    objective.step(batch)
+    torch.testing.assert_close(objective.training_loss(), expected)
 
 
 def test_a_table_or_members_that_do_not_fit_are_refused():

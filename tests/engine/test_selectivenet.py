@@ -1,4 +1,4 @@
-"""StackedSelectiveNet: each member is the network a user would have written, and no member sees another."""
+"""Stacks of SelectiveNets: each member equals the network written in plain torch, independent of the others."""
 
 import copy
 import pickle
@@ -84,7 +84,7 @@ def test_outputs_gradient_and_running_statistics_equal_the_plain_network(
         torch.testing.assert_close(heads[:, member], expected.detach(), rtol=1e-9, atol=1e-9)
         ours = [part[member].flatten() for part in stack.views(stack.gradient)]
         torch.testing.assert_close(torch.cat(ours), plain_gradient(network), rtol=1e-6, atol=1e-8)
-        # and in use, by the statistics both have gathered
+        # and in evaluation, with the running statistics of both
         now = stack.forward(x).view(3, 4, rows)[:, member]
         torch.testing.assert_close(now, network.eval()(table[member * tables // 4]).detach(), rtol=1e-9, atol=1e-9)
 
@@ -104,7 +104,7 @@ def plain_gradient(network):
 
 def test_initial_weights_depend_on_the_seed_alone_and_keep_the_bound_of_nn_linear():
     stack = make([7, 8, 7])
-    torch.manual_seed(3)  # the global stream has no say
+    torch.manual_seed(3)  # the global random stream has no effect
     alone = make([8])
     for part, other in zip(stack.views(stack.parameters), alone.views(alone.parameters), strict=True):
         assert torch.equal(part[1], other[0])
@@ -158,7 +158,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("way", COPIES)
-def test_a_copy_and_its_original_live_apart(way):
+def test_a_copy_and_its_original_are_independent(way):
     stack, (_, x) = make(), rows_of(20)
     stack.forward(x, training=True)
     before = stack.forward(x)

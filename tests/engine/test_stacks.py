@@ -1,4 +1,4 @@
-"""Stacked networks: each member is the network a user would have written, and no member sees another."""
+"""Stacked networks: each member equals the network written in plain torch, independent of the others."""
 
 import copy
 import math
@@ -106,7 +106,7 @@ def test_backward_equals_autograd(inputs, hidden, tables, per_table, rows, seed)
     stack = StackedMLP(range(seed, seed + tables * per_table), inputs, hidden, dtype=torch.float64)
     table, x = random_tables(tables, rows, inputs, seed)
     slopes = padded_slopes(len(stack), rows, seed)
-    stack.forward(x)
+    stack.forward(x, training=True)
     stack.backward(slopes)
     gradients = StackedMLP([0] * len(stack), inputs, hidden, dtype=torch.float64)
     gradients.parameters.copy_(stack.gradient)
@@ -136,7 +136,7 @@ def test_backward_through_several_outputs_equals_autograd(hidden, count, rows, s
     stack = StackedMLP(range(seed, seed + 4), 3, hidden, outputs=count, dtype=torch.float64)
     table, x = random_tables(2, rows, 3, seed)
     slopes = padded_slopes(4 * count, rows, seed).view(4, count, -1)
-    stack.forward(x)
+    stack.forward(x, training=True)
     stack.backward(slopes)
     gradients = StackedMLP([0] * 4, 3, hidden, outputs=count, dtype=torch.float64)
     gradients.parameters.copy_(stack.gradient)
@@ -186,7 +186,7 @@ def test_modules_with_several_outputs_are_run_and_differentiated_one_by_one():
     torch.testing.assert_close(stack.gradient.view(2, -1)[1], gradient)
 
 
-def test_a_factory_that_does_not_take_the_number_of_outputs_is_told_that_it_must():
+def test_a_factory_that_does_not_take_the_number_of_outputs_is_refused():
     message = r"^for 2 targets a network factory must take the number of inputs and the number of outputs"
     with pytest.raises(ValueError, match=message):
         LoopedModules([0], 3, lambda inputs: nn.Linear(inputs, 2), outputs=2)
@@ -199,13 +199,13 @@ def test_the_gradient_belongs_to_the_last_forward():
     stack = StackedMLP([0], 3, (4,), dtype=torch.float64)
     _, first = random_tables(1, 40, 3, seed=0)
     _, second = random_tables(1, 9, 3, seed=1)
-    stack.forward(second)
+    stack.forward(second, training=True)
     stack.backward(padded_slopes(1, 9))
     expected = stack.gradient.clone()
-    stack.forward(first)
+    stack.forward(first, training=True)
     stack.backward(padded_slopes(1, 40))
     assert not torch.equal(stack.gradient, expected)
-    stack.forward(second)
+    stack.forward(second, training=True)
     stack.backward(padded_slopes(1, 9))
     assert torch.equal(stack.gradient, expected)
 
@@ -249,7 +249,7 @@ def test_initial_weights_fill_the_bound_of_nn_linear(hidden):
 @few
 def test_initial_weights_depend_on_the_seed_alone(seeds, hidden):
     stack = StackedMLP(seeds, 3, hidden)
-    torch.manual_seed(len(seeds))  # the global stream has no say
+    torch.manual_seed(len(seeds))  # the global random stream has no effect
     for member, seed in enumerate(seeds):
         alone = StackedMLP([seed], 3, hidden)
         for ours, theirs in zip(real_weights(stack, member), real_weights(alone, 0), strict=True):
@@ -319,7 +319,7 @@ COPIES = {
 
 @both_kinds
 @pytest.mark.parametrize("way", COPIES)
-def test_a_copy_and_its_original_live_apart(make, way):
+def test_a_copy_and_its_original_are_independent(make, way):
     _, x = random_tables(1, 11, 3)
     stack = make([0, 1])
     before = stack.forward(x).clone()

@@ -21,10 +21,11 @@ from recuse.bench.spec import Protocol
 from recuse.decision import Decision
 from recuse.engine.batches import Table
 from recuse.engine.best_epoch import Trained
-from recuse.engine.loop import Networks, Plan, train_pairs, train_regressors
+from recuse.engine.loop import train_pairs, train_regressors
+from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
+from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import Stack, outputs
-from recuse.engine.trainer import Member
 from recuse.tabular.encoder import TableEncoder
 
 __all__ = ["SUPERVISED", "Decide", "Fitted", "Group", "Part", "fit_group", "measures", "run_decisions", "run_group"]

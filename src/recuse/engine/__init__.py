@@ -1,1 +1,1 @@
-"""The stacked engine: many small networks trained side by side."""
+"""Training of many small networks at once, in stacks."""

@@ -1,4 +1,4 @@
-"""Adam over the flat parameters of a stack, with a learning rate for each member."""
+"""Adam on the flat parameters of a stack, with a learning rate for each member."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # the usual constants of Kingma and
 
 
 class StackedAdam:
-    """Adam (Kingma and Ba, 2015) on every member at once, one learning rate each.
+    """Adam (Kingma and Ba, 2015) for all members at once, with one learning rate each.
 
     Parameters
     ----------
     stack : Stack
-        Its `gradient` is read and its `parameters` are changed at every `step`.
+        A step reads its `gradient` and changes its `parameters`.
     learning_rates : sequence of float
         One for each member.
     """
@@ -29,14 +29,14 @@ class StackedAdam:
         self.mean = torch.zeros_like(stack.parameters)
         self.square = torch.zeros_like(stack.parameters)
         self._scratch = torch.empty_like(stack.parameters)
-        self.rate = stack.trainable()  # zero keeps padding as it is
+        self.rate = stack.trainable()  # zero for padding, which must not change
         for layer in stack.views(self.rate):
             rates = torch.tensor(learning_rates, dtype=layer.dtype, device=layer.device)
             layer.mul_(rates.view(-1, *[1] * (layer.ndim - 1)))
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move every parameter by its member's rate along the gradient."""
+        """Update every parameter with the learning rate of its member."""
         self.steps += 1
         gradient, update = self.stack.gradient, self._scratch
         self.mean.lerp_(gradient, 1 - _BETA1)
@@ -47,13 +47,13 @@ class StackedAdam:
         self.stack.parameters.addcmul_(update, self.rate, value=-1 / (1 - _BETA1**self.steps))
 
     def freeze(self, member: int) -> None:
-        """Put a diverged member to rest at zero, where it can do no harm."""
+        """Set the parameters and the learning rate of a diverged member to zero."""
         for flat in (self.stack.parameters, self.mean, self.square, self.rate):
             for layer in self.stack.views(flat):
                 layer[member] = 0
 
     def take(self, stack: Stack, members: Sequence[int], learning_rates: Sequence[float]) -> StackedAdam:
-        """Carry the moments of some members over to a stack that was made of the same members."""
+        """Return an optimiser with the moments of some members, for a stack of copies of the same members."""
         out = StackedAdam(stack, learning_rates)
         out.steps = self.steps
         chosen = torch.as_tensor(list(members), device=self.mean.device)

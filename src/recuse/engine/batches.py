@@ -1,4 +1,4 @@
-"""Tables in, batches out: rows (row, feature) -> padded, shuffled, feature-major tensors on the device."""
+"""Tables of rows, and padded, shuffled batches of them in the layout of a stack."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from torch import Tensor
 
 from recuse.engine.stack import pad_rows, with_bias
 
-__all__ = ["Batch", "Feed", "Table", "random_stream"]
+__all__ = ["Batch", "Batches", "Table", "random_stream"]
 
-_CHUNK = 1024  # rows validated at once: few enough to stay in the cache
+_CHUNK = 1024  # rows validated at once, few enough to stay in the cache
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to train or validate on.
+    """Training or validation rows.
 
     Attributes
     ----------
     x : Tensor of shape (row, feature)
-    y : Tensor of shape (row,), or (row, output) of several
+    y : Tensor of shape (row,), or (row, output) with several outputs
     weight : Tensor of shape (row,), optional
         Relative weight of the rows.
     cost : Tensor of shape (row,), optional
-        Cost of each row, where it is not one number per member.
+        Cost of each row. Without it, every member has its own cost for all rows.
     rejector_x : Tensor of shape (row, feature), optional
-        What the rejector sees, where it is not `x`.
+        Features of the rejector, if they differ from `x`.
     seed : int
-        Fixes the order of the minibatches.
+        Determines the order of the minibatches.
     """
 
     x: Tensor
@@ -43,17 +43,17 @@ class Table:
 
     @property
     def total_weight(self) -> Tensor:
-        """The sum of the weights of all rows; without weights, their number."""
+        """Sum of the weights of all rows, or the number of rows if there are no weights."""
         return self.y.new_tensor(len(self.y)) if self.weight is None else self.weight.sum()
 
     def take(self, rows: Tensor) -> Table:
-        """Give some rows."""
+        """Return the table of some rows."""
         columns = ("x", "y", "weight", "cost", "rejector_x")
         some = {name: column[rows] for name in columns if (column := getattr(self, name)) is not None}
         return replace(self, **some)
 
     def padded(self, rows: int) -> Table:
-        """Give so many rows, the last of them copies of the first one without weight."""
+        """Return a table of so many rows, filled up with copies of the first row of weight zero."""
         count, place = len(self.y), torch.arange(rows)
         there = place < count
         weight = (self.y.new_ones(count) if self.weight is None else self.weight)[place * there] * there
@@ -62,18 +62,18 @@ class Table:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of every table, padded with rows of weight zero."""
+    """The same number of rows of every table, padded with rows of weight zero."""
 
     x: Tensor  # (table, feature, row)
     rejector_x: Tensor  # (table, feature, row)
     y: Tensor  # (table, output, row)
     share: Tensor  # (table, 1, row): the weight of a row in the mean over the batch
     cost: Tensor | None  # (table, 1, row)
-    real: int  # rows that are not padding
+    real: int  # number of rows that are not padding
 
 
-class Feed:
-    """Tables of one length, held on the device and dealt out in batches.
+class Batches:
+    """Batches of several tables with the same number of rows.
 
     Parameters
     ----------
@@ -85,13 +85,13 @@ class Feed:
         lengths = {len(table.y) for table in tables}
         if len(lengths) != 1:
             raise ValueError(f"tables trained together must have the same number of rows, got {sorted(lengths)}")
-        self.rows, self.seeds = lengths.pop(), [table.seed for table in tables]
-        # one more row of zeros at the end: the row that fills up batches
+        self.rows, self.seeds, self.device = lengths.pop(), [table.seed for table in tables], device
+        # one more row of zeros at the end, which pads the batches
         self._x = torch.stack([with_bias(t.x, self.rows + 1) for t in tables]).to(device)
         self._rejector_x = self._x
         if any(t.rejector_x is not None for t in tables):
-            seen = [t.x if t.rejector_x is None else t.rejector_x for t in tables]
-            self._rejector_x = torch.stack([with_bias(x, self.rows + 1) for x in seen]).to(device)
+            features = [t.x if t.rejector_x is None else t.rejector_x for t in tables]
+            self._rejector_x = torch.stack([with_bias(x, self.rows + 1) for x in features]).to(device)
         self._y = _stacked([t.y for t in tables], device)
         self._weight = _stacked([_relative(t) for t in tables], device)
         costs = [t.cost for t in tables if t.cost is not None]
@@ -101,14 +101,14 @@ class Feed:
         self._fixed: dict[int, list[Batch]] = {}
 
     def shuffled(self, batch_size: int, phase: int, epoch: int) -> Iterator[Batch]:
-        """Yield minibatches in an order that depends on the table's seed, the phase and the epoch alone."""
+        """Yield minibatches in an order that depends on the table's seed, the phase and the epoch only."""
         if self.rows <= batch_size:
             return iter(self.in_order(batch_size))
         orders = [_permutation(self.rows, seed, phase, epoch) for seed in self.seeds]
         return self._batches(torch.stack(orders), batch_size)
 
     def in_order(self, chunk: int = _CHUNK) -> list[Batch]:
-        """Give all rows in their own order, a chunk at a time; made once."""
+        """Return batches of consecutive rows. They are made once."""
         if chunk not in self._fixed:
             order = torch.arange(self.rows).expand(len(self.seeds), -1)
             self._fixed[chunk] = list(self._batches(order, chunk))
@@ -117,8 +117,8 @@ class Feed:
     def _batches(self, orders: Tensor, size: int) -> Iterator[Batch]:
         for start in range(0, self.rows, size):
             chosen = orders[:, start : start + size]
-            filling = torch.full((len(orders), pad_rows(chosen.shape[1]) - chosen.shape[1]), self.rows)
-            yield self._batch(torch.cat([chosen, filling], dim=1), chosen.shape[1])
+            padding = torch.full((len(orders), pad_rows(chosen.shape[1]) - chosen.shape[1]), self.rows)
+            yield self._batch(torch.cat([chosen, padding], dim=1), chosen.shape[1])
 
     def _batch(self, index: Tensor, real: int) -> Batch:
         index = index.to(self._x.device)
@@ -140,13 +140,13 @@ def _relative(table: Table) -> Tensor:
 
 
 def _stacked(columns: list[Tensor], device: torch.device) -> Tensor:
-    """Columns (row,) or (row, output) -> (table, output, row + 1), with the filling row at the end."""
+    """Stack columns (row,) or (row, output) to (table, output, row + 1), with a row of zeros at the end."""
     stacked = torch.stack([column.view(len(column), -1).T for column in columns])
     return torch.cat([stacked, torch.zeros_like(stacked[..., :1])], dim=2).to(device)
 
 
 def _gather(tensor: Tensor, index: Tensor) -> Tensor:
-    """Rows (table, row) of a tensor (table, feature, row)."""
+    """Select rows (table, row) of a tensor (table, feature, row)."""
     return torch.stack([table.index_select(1, rows) for table, rows in zip(tensor, index, strict=True)])
 
 
@@ -155,7 +155,7 @@ def _permutation(rows: int, seed: int, phase: int, epoch: int) -> Tensor:
 
 
 def random_stream(*key: int) -> torch.Generator:
-    """Give a stream of random numbers that depends on these numbers alone.
+    """Return a random number generator that depends on these numbers only.
 
     Examples
     --------

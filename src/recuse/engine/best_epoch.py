@@ -1,49 +1,36 @@
-"""BestEpochs: validation losses in, the weights of each member's best epoch out."""
+"""Selection of the weights of each member's best epoch, or of the epoch in which its loss stalled."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from recuse.engine.objectives.base import Validated
+from recuse.engine.schedule import stalled
 from recuse.engine.stack import Stack
 
-__all__ = ["BestEpochs", "Trained", "Trainer"]
-
-
-class Trainer(Protocol):
-    """What is trained, as far as choosing its best epoch goes."""
-
-    @property
-    def members(self) -> Sequence[object]: ...  # noqa: D102
-    @property
-    def regressor(self) -> Stack: ...  # noqa: D102
-    @property
-    def rejector(self) -> Stack | None: ...  # noqa: D102
-
-    def freeze(self, member: int) -> None:
-        """Take a diverged member out of training."""
+__all__ = ["BestEpochs", "StalledEpochs", "Trained"]
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What training leaves behind; the weights are those of each member's best epoch.
+    """Trained stacks, with the weights of each member's best epoch.
 
     Attributes
     ----------
     regressor, rejector : Stack
-        The rejector is None where only regressors were trained.
+        The rejector is None if only one stack was trained.
     loss : Tensor of shape (member,)
         Validation loss of the best epoch; infinite for a member that diverged before it had one.
     epoch : Tensor of shape (member,)
-        The best epoch, counted from the start of training; -1 where there is none.
+        The best epoch, counted from the start of training; -1 if there is none.
     history : Tensor of shape (epoch, member)
-        Validation loss of every epoch that took part in the choice; infinite once a member is dropped or done.
+        Validation loss of every epoch from which the best was chosen; infinite after a member has diverged or ended.
     diverged : dict of int to int
-        Members that met infinite or undefined values, and the epoch in which they were dropped.
+        Members with an infinite or undefined loss, and the epoch in which their training stopped.
     """
 
     regressor: Stack
@@ -59,54 +46,102 @@ class BestEpochs:
 
     Parameters
     ----------
-    trainer : Trainer
+    objective : Validated
     pools : sequence of Tensor
-        Members that choose their epoch together, by the mean of their losses; the others choose alone.
+        Groups of members that share their best epoch, that of the lowest mean loss. The other members have their own.
     share : Tensor of shape (member,), optional
-        What the loss of a member counts for in the mean of its pool; equal for all by default.
+        Weight of each member in the mean of its pool; equal by default.
     """
 
-    def __init__(self, trainer: Trainer, pools: Sequence[Tensor] = (), share: Tensor | None = None) -> None:
-        self._trainer, self._pools, self._share = trainer, pools, share
-        self._stacks = [s for s in (trainer.regressor, trainer.rejector) if s is not None]
-        self._weights = [stack.parameters.clone() for stack in self._stacks]
-        self.loss = torch.full((len(trainer.members),), torch.inf, device=trainer.regressor.parameters.device)
+    def __init__(self, objective: Validated, pools: Sequence[Tensor] = (), share: Tensor | None = None) -> None:
+        self._objective, self._pools, self._share = objective, pools, share
+        self._weights = [stack.parameters.clone() for stack in objective.stacks]
+        first = objective.stacks[0]
+        self.loss = torch.full((len(first),), torch.inf, device=first.parameters.device)
         self.epoch = torch.full_like(self.loss, -1, dtype=torch.long)
         self._last = self.loss.clone()
         self.history: list[Tensor] = []
         self.diverged: dict[int, int] = {}
 
-    def see(self, loss: Tensor, epoch: Tensor, active: Tensor) -> None:
-        """Keep the weights of the active members whose validation loss is the lowest yet."""
-        for member in (~loss.isfinite() & active).nonzero().flatten().tolist():
+    def record(self, loss: Tensor, epoch: Tensor | int, active: Tensor | None = None) -> None:
+        """Keep the weights of the active members whose validation loss is the lowest so far.
+
+        Parameters
+        ----------
+        loss : Tensor of shape (member,)
+            Is changed.
+        epoch : int or Tensor of shape (member,)
+        active : Tensor of bool of shape (member,), optional
+            Members whose training has not ended; all by default.
+        """
+        epochs = epoch if isinstance(epoch, Tensor) else torch.full_like(self.epoch, epoch)
+        training = torch.ones_like(loss, dtype=torch.bool) if active is None else active
+        for member in (~loss.isfinite() & training).nonzero().flatten().tolist():
             if member not in self.diverged:
-                self.diverged[member] = int(epoch[member])
-                self._trainer.freeze(member)
+                self.diverged[member] = int(epochs[member])
+                self._objective.freeze(member)
         loss[list(self.diverged)] = torch.inf
-        loss[~active] = torch.inf
+        loss[~training] = torch.inf
         self._last = torch.where(loss.isfinite(), loss, self._last)
         for members in self._pools:
-            self._agree(loss, members)
+            self._pool(loss, members)
         self.history.append(loss)
         improved = (loss < self.loss).nonzero().flatten()
         if len(improved):
-            self._keep(improved, loss, epoch)
+            self.loss[improved], self.epoch[improved] = loss[improved], epochs[improved]
+            for stack, kept in zip(self._objective.stacks, self._weights, strict=True):
+                _copy_members(stack, kept, improved)
 
-    def _agree(self, loss: Tensor, members: Tensor) -> None:
-        """Give these members the mean of their losses; one that was dropped goes on counting with its last loss."""
-        known, going_on = members[self._last[members].isfinite()], members[loss[members].isfinite()]
+    def _pool(self, loss: Tensor, members: Tensor) -> None:
+        """Replace the losses of these members by their mean, with the last loss of those whose training has ended."""
+        known, training = members[self._last[members].isfinite()], members[loss[members].isfinite()]
         share = torch.ones_like(loss[known]) if self._share is None else self._share[known]
-        loss[going_on] = (self._last[known] * share).sum() / share.sum()
-
-    def _keep(self, chosen: Tensor, loss: Tensor, epoch: Tensor) -> None:
-        self.loss[chosen], self.epoch[chosen] = loss[chosen], epoch[chosen]
-        for stack, kept in zip(self._stacks, self._weights, strict=True):
-            for to, of in zip(stack.views(kept), stack.views(stack.parameters), strict=True):
-                to[chosen] = of[chosen]
+        loss[training] = (self._last[known] * share).sum() / share.sum()
 
     def restore(self) -> Trained:
-        """Put the best weights back and hand everything over."""
-        for stack, kept in zip(self._stacks, self._weights, strict=True):
+        """Copy the best weights back to the stacks, and return the result of the training."""
+        stacks = self._objective.stacks
+        for stack, kept in zip(stacks, self._weights, strict=True):
             stack.parameters.copy_(kept)
-        regressor, rejector = self._trainer.regressor, self._trainer.rejector
-        return Trained(regressor, rejector, self.loss, self.epoch, torch.stack(self.history), self.diverged)
+        rejector = stacks[1] if len(stacks) > 1 else None
+        return Trained(stacks[0], rejector, self.loss, self.epoch, torch.stack(self.history), self.diverged)
+
+
+class StalledEpochs:
+    """The epoch in which the validation loss of each member stalled, and its weights then.
+
+    Parameters
+    ----------
+    objective : Validated
+        With one stack.
+    epochs : int
+        Number of epochs for the members whose loss does not stall before.
+    patience : int
+        Epochs without improvement.
+    """
+
+    def __init__(self, objective: Validated, epochs: int, patience: int) -> None:
+        (self._stack,) = objective.stacks
+        self._limit, self._patience = epochs, patience
+        self.epochs = torch.full((len(self._stack),), epochs, device=self._stack.parameters.device)
+        self._weights = self._stack.parameters.clone()
+        self._history: list[Tensor] = []
+
+    def record(self, loss: Tensor, epoch: int) -> bool:
+        """Keep the weights of the members whose loss has just stalled; return True once all have."""
+        self._history.append(loss)
+        now = stalled(torch.stack(self._history), patience=self._patience) & (self.epochs == self._limit)
+        self.epochs[now] = epoch + 1
+        _copy_members(self._stack, self._weights, now)
+        return bool((self.epochs < self._limit).all())
+
+    def restore(self) -> None:
+        """Copy the weights that were kept back to the stack. Members that never stalled keep those of the end."""
+        _copy_members(self._stack, self._weights, self.epochs == self._limit)
+        self._stack.parameters.copy_(self._weights)
+
+
+def _copy_members(stack: Stack, into: Tensor, chosen: Tensor) -> None:
+    """Copy the parameters of the chosen members to a buffer of the same layout."""
+    for to, of in zip(stack.views(into), stack.views(stack.parameters), strict=True):
+        to[chosen] = of[chosen]

@@ -1,110 +1,97 @@
-"""One vectorised loop that trains many small networks at once: tables and members in, trained stacks out.
+"""The epoch loop, and training of regressors, pairs, rejectors and SelectiveNets with it.
 
-A member is a pair (h, r) of regressor and rejector with its own seed, cost, learning rate and surrogate. All
-members of a stack take each step together. No member sees another: a member trained in a stack ends with the
-same weights as the same member trained alone. Members that differ only in cost or surrogate share their
-Slow-Start, which depends on neither.
+All members of a stack take each step together and are independent: a member trained in a stack has the same weights in
+the end as the same member trained alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from recuse.engine.batches import Feed, Table
-from recuse.engine.best_epoch import BestEpochs, Trained
-from recuse.engine.schedule import slow_start_epochs, stalled
-from recuse.engine.stack import Stack
-from recuse.engine.trainer import Member, StackedTrainer, count_tables
+from recuse.engine.batches import Batch, Batches, Table
+from recuse.engine.best_epoch import BestEpochs, StalledEpochs, Trained
+from recuse.engine.cost_range import CostRange, at_drawn_costs, at_several_costs
+from recuse.engine.members import Member, count_tables
+from recuse.engine.objectives.base import Objective
+from recuse.engine.objectives.pairs import Pairs, Regressors
+from recuse.engine.objectives.rejectors import Rejectors
+from recuse.engine.objectives.selective import SelectiveMember, SelectiveNets
+from recuse.engine.plan import Networks, Plan, SelectivePlan
+from recuse.engine.schedule import slow_start_epochs
+from recuse.engine.selectivenet import StackedSelectiveNet
+from recuse.engine.stack import Stack, threads_for
 from recuse.losses import SQUARED, TargetLoss
 
-__all__ = ["Networks", "Plan", "make_feeds", "train_pairs", "train_regressors"]
+__all__ = [
+    "SelectivelyTrained",
+    "run_epochs",
+    "train_pairs",
+    "train_regressors",
+    "train_rejectors",
+    "train_selective",
+]
 
-_SOLO, _JOINT = 0, 1  # phases of training, for the order of minibatches
+_ALONE, _JOINT = 0, 1  # phases of training, which have different orders of minibatches
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How long and in which steps to train.
+class SelectivelyTrained:
+    """Trained SelectiveNets, with the weights of the last epoch.
 
     Attributes
     ----------
-    epochs : int
-    slow_start : int or "auto"
-        Epochs in which the regressor trains alone; "auto" waits, member by member, until the validation
-        error of the regressor has not improved for `patience` epochs, at most half of the epochs.
-    batch_size : int
-    patience : int
-    device : str
-    on_epoch : callable, optional
-        Called after each epoch with the number of epochs done; for progress bars.
+    stack : StackedSelectiveNet
+    history : Tensor of shape (epoch, member)
+        Training loss, mean over the steps of the epoch.
+    diverged : dict of int to int
+        Members with infinite or undefined values, and the first epoch with any. Their weights are useless.
     """
 
-    epochs: int = 1000
-    slow_start: int | Literal["auto"] = 200
-    batch_size: int = 1024
-    patience: int = 20
-    device: str = "cpu"
-    on_epoch: Callable[[int], None] | None = None
-
-    def tell(self, epoch: int) -> None:
-        """Report that an epoch is over."""
-        if self.on_epoch is not None:
-            self.on_epoch(epoch + 1)
+    stack: StackedSelectiveNet
+    history: Tensor
+    diverged: dict[int, int]
 
 
-@dataclass(frozen=True)
-class Networks:
-    """How to make the stacks: from seeds to regressors, from seeds to rejectors."""
-
-    regressors: Callable[[Sequence[int]], Stack]
-    rejectors: Callable[[Sequence[int]], Stack]
-
-
-def train_pairs(
-    tables: Sequence[Table],
-    validation: Sequence[Table],
-    members: Sequence[Member],
-    networks: Networks,
-    plan: Plan,
-    loss: TargetLoss = SQUARED,
-) -> Trained:
-    """Train pairs (h, r): Slow-Start, then both on the surrogate, then each member's best epoch.
+def run_epochs(
+    objective: Objective,
+    batches: Callable[[int], Iterable[Batch]],
+    epochs: int,
+    *,
+    batch_rows: int,
+    end_epoch: Callable[[int], object] | None = None,
+    on_epoch: Callable[[int], None] | None = None,
+) -> None:
+    """Train an objective, with one step on every batch of every epoch.
 
     Parameters
     ----------
-    tables, validation : sequence of Table
-        The rows to learn from and, for each of them, the rows that choose the epoch. All tables have as many rows.
-    members : sequence of Member
-        Ordered by table, with as many for each table.
-    networks : Networks
-    plan : Plan
-    loss : TargetLoss
-        Of a prediction, in the units of the tables.
-
-    Returns
-    -------
-    Trained
-        Members in the order given.
+    objective : Objective
+    batches : callable
+        From an epoch to its batches.
+    epochs : int
+    batch_rows : int
+        Rows of a batch. Small steps run on one thread.
+    end_epoch : callable, optional
+        Called with each epoch after its steps. Training ends early if it returns True.
+    on_epoch : callable, optional
+        Called after each epoch with the number of epochs done.
     """
-    feed, held_out = make_feeds(tables, validation, members, plan)
-    solo, start_of = _shared_starts(members)
-    alone = StackedTrainer(solo, networks.regressors([m.seed for m in solo]), loss=loss)
-    ready = _slow_start(alone, feed, held_out, plan)[start_of]
-    rejector = networks.rejectors([m.rejector_seed for m in members])
-    pairs = alone.with_rejectors(members, start_of, rejector)
-    best = BestEpochs(pairs)
-    for epoch in range(plan.epochs - int(ready.min())):
-        for batch in feed.shuffled(plan.batch_size, _JOINT, epoch):
-            pairs.step_pairs(batch)
-        best.see(pairs.validate(held_out), ready + epoch, active=ready + epoch < plan.epochs)
-        plan.tell(int(ready.min()) + epoch)
-    return best.restore()
+    with threads_for(objective.stacks, batch_rows):
+        for epoch in range(epochs):
+            for batch in batches(epoch):
+                objective.step(batch)
+            finished = end_epoch is not None and end_epoch(epoch) is True
+            if on_epoch is not None:
+                on_epoch(epoch + 1)
+            if finished:
+                break
+    for stack in objective.stacks:
+        stack.end_training()
 
 
 def train_regressors(
@@ -115,66 +102,241 @@ def train_regressors(
     plan: Plan,
     loss: TargetLoss = SQUARED,
 ) -> Trained:
-    """Train regressors alone, each with its best epoch by validation loss ("Sup" if that is the squared error)."""
-    feed, held_out = make_feeds(tables, validation, members, plan)
-    trainer = StackedTrainer(members, networks.regressors([m.seed for m in members]), loss=loss)
-    best = BestEpochs(trainer)
-    every = torch.ones_like(best.epoch, dtype=torch.bool)
-    for epoch in range(plan.epochs):
-        for batch in feed.shuffled(plan.batch_size, _SOLO, epoch):
-            trainer.step_regressors(batch)
-        best.see(trainer.validate(held_out), torch.full_like(best.epoch, epoch), active=every)
-        plan.tell(epoch)
+    """Train regressors alone and keep the best epoch of each by validation loss.
+
+    Parameters
+    ----------
+    tables, validation : sequence of Table
+        Training rows and, for each table, validation rows. All training tables have the same number of rows, and so
+        have all validation tables.
+    members : sequence of Member
+        Ordered by table, with the same number for each table.
+    networks : Networks
+    plan : Plan
+    loss : TargetLoss
+        Of a prediction, in the units of the tables. With the squared error this is the baseline "Sup" of the paper.
+
+    Returns
+    -------
+    Trained
+        Members in the order given. It has no rejector.
+    """
+    batches, held_out = _make_batches(tables, validation, members, plan)
+    objective = Regressors(members, networks.regressors([member.seed for member in members]), loss)
+    best = BestEpochs(objective)
+    run_epochs(
+        objective,
+        lambda epoch: batches.shuffled(plan.batch_size, _ALONE, epoch),
+        plan.epochs,
+        batch_rows=min(plan.batch_size, batches.rows),
+        end_epoch=lambda epoch: best.record(objective.validate(held_out), epoch),
+        on_epoch=plan.on_epoch,
+    )
     return best.restore()
 
 
-def make_feeds(
+def train_pairs(
+    tables: Sequence[Table],
+    validation: Sequence[Table],
+    members: Sequence[Member],
+    networks: Networks,
+    plan: Plan,
+    loss: TargetLoss = SQUARED,
+) -> Trained:
+    """Train pairs (h, r): Slow-Start, then both networks on the surrogate. Keep the best epoch of each pair.
+
+    Members that differ in cost or surrogate only share their Slow-Start, which depends on neither.
+
+    Parameters
+    ----------
+    tables, validation : sequence of Table
+        Training rows and, for each table, validation rows. All training tables have the same number of rows, and so
+        have all validation tables.
+    members : sequence of Member
+        Ordered by table, with the same number for each table.
+    networks : Networks
+    plan : Plan
+    loss : TargetLoss
+        Of a prediction, in the units of the tables.
+
+    Returns
+    -------
+    Trained
+        Members in the order given.
+    """
+    batches, held_out = _make_batches(tables, validation, members, plan)
+    starts, start_of = _shared_starts(members)
+    alone = Regressors(starts, networks.regressors([member.seed for member in starts]), loss)
+    ready = _slow_start(alone, batches, held_out, plan)[start_of]  # epochs before the joint training of each member
+    rejector = networks.rejectors([member.rejector_seed for member in members])
+    objective = Pairs(alone.take(members, start_of), rejector)
+    best, first = BestEpochs(objective), int(ready.min())
+
+    def end_epoch(epoch: int) -> None:
+        best.record(objective.validate(held_out), ready + epoch, active=ready + epoch < plan.epochs)
+
+    run_epochs(
+        objective,
+        lambda epoch: batches.shuffled(plan.batch_size, _JOINT, epoch),
+        plan.epochs - first,
+        batch_rows=min(plan.batch_size, batches.rows),
+        end_epoch=end_epoch,
+        on_epoch=plan.after(first).on_epoch,
+    )
+    return best.restore()
+
+
+def train_rejectors(
+    tables: Sequence[Table],
+    validation: Sequence[Table],
+    members: Sequence[Member],
+    build: Callable[[Sequence[int]], Stack],
+    plan: Plan,
+    costs: CostRange | None = None,
+) -> Trained:
+    """Train rejectors on given errors. All rejectors with the same learning rate share their best epoch.
+
+    The RcR loss of a few validation rows varies much between epochs, and its minimum is mostly chance. So the epoch is
+    that of the lowest mean over the validation rows of all tables.
+
+    Parameters
+    ----------
+    tables, validation : sequence of Table
+        Training rows and, for each table, validation rows. All training tables have the same number of rows, and so
+        have all validation tables. The targets `y` are errors. With a range of costs, the last feature of `x` is a
+        placeholder for the cost.
+    members : sequence of Member
+        Ordered by table, with the same number for each table. With a range of costs, their costs are ignored.
+    build : callable
+        From seeds to a stack of rejectors.
+    plan : Plan
+    costs : CostRange, optional
+        Train for all costs of a range, with a random cost for each row in each epoch.
+
+    Returns
+    -------
+    Trained
+        `regressor` is the stack of rejectors.
+    """
+    choosing = [each if costs is None else at_several_costs(each, costs) for each in validation]
+    batches, held_out = _make_batches(tables, choosing, members, plan)
+    objective = Rejectors(members, build([member.rejector_seed for member in members]), costs)
+    weights = torch.stack([validation[member.table].total_weight for member in members]).to(plan.device)
+    best = BestEpochs(objective, _by_learning_rate(members, torch.device(plan.device)), weights)
+    feature, seed = tables[0].x.shape[1] - 1, tables[0].seed
+
+    def batches_of(epoch: int) -> Iterable[Batch]:
+        shuffled = batches.shuffled(plan.batch_size, _ALONE, epoch)
+        return shuffled if costs is None else at_drawn_costs(shuffled, costs, feature=feature, seed=seed, epoch=epoch)
+
+    run_epochs(
+        objective,
+        batches_of,
+        plan.epochs,
+        batch_rows=min(plan.batch_size, batches.rows),
+        end_epoch=lambda epoch: best.record(objective.validate(held_out), epoch),
+        on_epoch=plan.on_epoch,
+    )
+    return best.restore()
+
+
+def train_selective(
+    tables: Sequence[Table],
+    members: Sequence[SelectiveMember],
+    build: Callable[[Sequence[int]], StackedSelectiveNet],
+    plan: SelectivePlan,
+) -> SelectivelyTrained:
+    """Train SelectiveNets and keep the last epoch, as in the paper.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Training rows. All tables have the same number of rows.
+    members : sequence of SelectiveMember
+        Divided evenly among the tables, in order.
+    build : callable
+        From seeds to a stack of SelectiveNets.
+    plan : SelectivePlan
+
+    Returns
+    -------
+    SelectivelyTrained
+        Members in the order given.
+    """
+    if len(members) % len(tables):
+        raise ValueError(f"every table needs as many members, got {len(members)} members for {len(tables)} tables")
+    batches = Batches(tables, torch.device(plan.device))
+    if batches.rows < 2:
+        raise ValueError(f"batch norm needs at least 2 rows to train on, got {batches.rows}")
+    stack, batch_rows = build([member.seed for member in members]), plan.even_batch(batches.rows)
+    objective = SelectiveNets(
+        members, stack, weight_decay=plan.weight_decay, alpha=plan.alpha, lam=plan.lam, loss=plan.loss
+    )
+    history: list[Tensor] = []
+    run_epochs(
+        objective,
+        lambda epoch: batches.shuffled(batch_rows, _ALONE, epoch),
+        plan.epochs,
+        batch_rows=batch_rows,
+        end_epoch=lambda _: history.append(objective.training_loss()),
+        on_epoch=plan.on_epoch,
+    )
+    return SelectivelyTrained(stack, torch.stack(history), _diverged(stack, torch.stack(history)))
+
+
+def _make_batches(
     tables: Sequence[Table], validation: Sequence[Table], members: Sequence[Member], plan: Plan
-) -> tuple[Feed, Feed]:
-    """Deal out the tables to learn from and those that choose, one of each for every table the members speak of."""
+) -> tuple[Batches, Batches]:
+    """Return the training batches and the validation batches."""
     count, device = count_tables(members), torch.device(plan.device)
     if not len(tables) == len(validation) == count:
         raise ValueError(
             f"every table needs members and a validation table, got {len(tables)} tables, "
             f"{len(validation)} validation tables and members for {count}"
         )
-    return Feed(tables, device), Feed(validation, device)
+    return Batches(tables, device), Batches(validation, device)
 
 
 def _shared_starts(members: Sequence[Member]) -> tuple[list[Member], list[int]]:
-    """Give members whose Slow-Starts are all there are, and for every member the place of its own among them."""
+    """Return one member for each different Slow-Start, and for every member the index of its Slow-Start."""
     starts = list(dict.fromkeys(member.start for member in members))
     per_table = Counter(table for table, *_ in starts)
-    if len(set(per_table.values())) > 1:  # a stack needs as many for each table
+    if len(set(per_table.values())) > 1:  # a stack needs the same number for each table
         return list(members), list(range(len(members)))
     start_of = [starts.index(member.start) for member in members]
     return [members[start_of.index(i)] for i in range(len(starts))], start_of
 
 
-def _slow_start(trainer: StackedTrainer, feed: Feed, held_out: Feed, plan: Plan) -> Tensor:
-    """Train the regressors alone; give the number of epochs after which each was ready."""
-    count, watch = slow_start_epochs(plan.slow_start, plan.epochs), plan.slow_start == "auto"
-    ready = torch.full((len(trainer.members),), count, device=trainer.regressor.parameters.device)
-    frozen = trainer.regressor.parameters.clone()
-    history: list[Tensor] = []
-    for epoch in range(count):
-        for batch in feed.shuffled(plan.batch_size, _SOLO, epoch):
-            trainer.step_regressors(batch)
-        plan.tell(epoch)
-        if watch:
-            history.append(trainer.validate(held_out))
-            now = stalled(torch.stack(history), patience=plan.patience) & (ready == count)
-            ready[now] = epoch + 1
-            _copy_members(trainer.regressor, frozen, now)
-            if bool((ready < count).all()):
-                break
-    if watch:
-        _copy_members(trainer.regressor, frozen, ready == count)
-        trainer.regressor.parameters.copy_(frozen)
-        trainer.forget_moments()  # they belong to the last epoch, not to the one each member stopped at
-    return ready
+def _slow_start(objective: Regressors, batches: Batches, held_out: Batches, plan: Plan) -> Tensor:
+    """Train the regressors alone; return the number of epochs (member,) that each was trained."""
+    count = slow_start_epochs(plan.slow_start, plan.epochs)
+    stalling = StalledEpochs(objective, count, plan.patience)
+    automatic = plan.slow_start == "auto"
+    run_epochs(
+        objective,
+        lambda epoch: batches.shuffled(plan.batch_size, _ALONE, epoch),
+        count,
+        batch_rows=min(plan.batch_size, batches.rows),
+        end_epoch=(lambda epoch: stalling.record(objective.validate(held_out), epoch)) if automatic else None,
+        on_epoch=plan.on_epoch,
+    )
+    if automatic:
+        stalling.restore()
+        objective.reset_adam()  # its moments belong to the last epoch, not to the epoch that is restored
+    return stalling.epochs
 
 
-def _copy_members(stack: Stack, into: Tensor, chosen: Tensor) -> None:
-    for to, of in zip(stack.views(into), stack.views(stack.parameters), strict=True):
-        to[chosen] = of[chosen]
+def _by_learning_rate(members: Sequence[Member], device: torch.device) -> list[Tensor]:
+    """Return the indices of the members of each learning rate."""
+    rates = [member.learning_rate for member in members]
+    groups = [[i for i, other in enumerate(rates) if other == rate] for rate in dict.fromkeys(rates)]
+    return [torch.tensor(group, device=device) for group in groups]
+
+
+def _diverged(stack: StackedSelectiveNet, history: Tensor) -> dict[int, int]:
+    """Return the first epoch with an infinite or undefined loss, or with such weights after the last step."""
+    finite = [part.flatten(1).isfinite().all(dim=1) for part in stack.views(stack.parameters)]
+    sound = history.isfinite()
+    sound[-1] &= torch.stack(finite).all(dim=0)
+    broken = (~sound).any(dim=0).nonzero().flatten().tolist()
+    return {member: int(sound[:, member].int().argmin()) for member in broken}

@@ -1,12 +1,11 @@
-"""StackedMLP: many small fully connected networks of one shape, run and differentiated together.
+"""Stacks of small fully connected networks of one shape, evaluated and differentiated together.
 
-Gradients are written out by hand into buffers that live as long as the stack: at these sizes, building an autograd
+The gradient is computed by hand, in buffers that every step of a training reuses: at these sizes, building an autograd
 graph costs more than the arithmetic.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -28,22 +27,27 @@ class StackedMLP:
     Parameters
     ----------
     seeds : sequence of int
-        One member each. The initial weights depend on the member's seed alone, and follow the usual
-        ``nn.Linear`` rule: uniform within ``1 / sqrt(fan_in)``.
+        One member each. The initial weights depend on the member's seed only. They follow the rule of
+        ``nn.Linear``: uniform within ``1 / sqrt(fan_in)``.
     inputs : int
-        Features of a row, without the bias.
+        Number of features, without the bias.
     hidden : tuple of int
         Widths of the hidden layers.
     outputs : int, default=1
-        How many numbers a network gives for a row.
+        Number of outputs of a network.
     device, dtype
-        Where and how the weights are stored.
+        Device and type of the weights.
 
     Notes
     -----
-    A layer of width w is stored with ``w + 1`` units and padding. Unit w always outputs 1, so the bias
-    of the next layer is one more weight and needs no pass of its own, forward or backward.
+    A layer of width w is stored with ``w + 1`` units and padding. The output of unit w is always 1, so the bias of the
+    next layer is one more weight and needs no separate operation, forward or backward.
     """
+
+    # buffers of training by number of rows, each (member, width, row)
+    _outputs: dict[int, list[Tensor]]  # of every layer
+    _deltas: dict[int, list[Tensor]]  # derivatives by the outputs of the hidden layers
+    _input: Tensor | None  # of the last training step
 
     def __init__(
         self,
@@ -72,11 +76,10 @@ class StackedMLP:
         self.parameters = torch.zeros(size, device=device, dtype=dtype)
         self.gradient = torch.zeros_like(self.parameters)
         self._weights, self._gradients = self.views(self.parameters), self.views(self.gradient)
-        self._outputs: dict[int, list[Tensor]] = {}  # by number of rows; made once, then used again
-        self._deltas: dict[int, list[Tensor]] = {}
+        self.end_training()
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """See a buffer laid out like `parameters` as tensors (member, out, in), one for each layer."""
+        """Return views (member, out, in), one per layer, of a buffer laid out like `parameters`."""
         sizes = [m * out * into for m, out, into in self._shapes]
         parts = torch.split(flat[: sum(sizes)], sizes)
         return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
@@ -90,40 +93,54 @@ class StackedMLP:
             segment = self._weights[layer][member]
             segment[:out, : into + 1] = weight.to(segment)
             if layer < len(self.hidden):
-                segment[out, into] = 1  # the unit of ones
+                segment[out, into] = 1  # the unit of ones, which carries the bias
 
     def trainable(self) -> Tensor:
-        """One for every weight of the network, zero for padding and the unit of ones; flat."""
+        """Return a flat mask: one for every weight, zero for padding and the units of ones."""
         mask = torch.zeros_like(self.parameters)
         real = (self.inputs, *self.hidden, self.outputs)
         for layer, (into, out) in zip(self.views(mask), pairwise(real), strict=True):
             layer[:, :out, : into + 1] = 1
         return mask
 
-    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
-        """Outputs (member, row), or (member, output, row) of several, for inputs (table, feature, row).
+    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
+        """Compute the outputs for inputs (table, feature, row).
 
-        The members are divided evenly among the tables, in order. The result is a buffer that the next
-        call with as many rows overwrites.
+        Parameters
+        ----------
+        x : Tensor of shape (table, feature, row)
+            The members are divided evenly among the tables, in order.
+        training : bool, default=False
+            Keep what `backward` needs, and reuse the memory of the last call.
+        reuse : bool, default=False
+            Reuse the memory of the last call, which is faster, also outside training. The next call overwrites the
+            result. Without it and outside training, the result is a new tensor and nothing in the stack changes.
+
+        Returns
+        -------
+        Tensor of shape (member, row), or (member, output, row) with several outputs
         """
         tables, features, rows = x.shape
-        outputs = self._outputs_for(rows)
+        outputs = self._reused_outputs(rows) if training or reuse else self._new_outputs(rows)
         # members that share a table share one product: (table, member * width, feature) @ (table, feature, row)
         first = self._weights[0].view(tables, -1, features)
         torch.bmm(first, x, out=outputs[0].view(tables, -1, rows))
         for layer in range(1, len(self._weights)):
             torch.relu_(outputs[layer - 1])
             torch.bmm(self._weights[layer], outputs[layer - 1], out=outputs[layer])
-        self._input = x
+        if training or reuse:
+            self._input = x if training else None  # evaluation has overwritten what `backward` needs
         return outputs[-1][:, 0] if self.outputs == 1 else outputs[-1]
 
     def backward(self, grad: Tensor) -> None:
-        """Fill `gradient`, given the derivative of the loss by the last outputs, of their shape."""
+        """Compute `gradient` from the derivative of the loss by the outputs of the last training step."""
+        if self._input is None:
+            raise RuntimeError("backward needs a forward(x, training=True) before it")
         x = self._input
         tables, features, rows = x.shape
-        outputs = self._outputs_for(rows)
+        outputs = self._outputs[rows]
         if rows not in self._deltas:
-            self._deltas[rows] = [torch.empty_like(o) for o in outputs[:-1]]
+            self._deltas[rows] = [torch.empty_like(output) for output in outputs[:-1]]
         deltas = self._deltas[rows]
         delta = grad.unsqueeze(1) if self.outputs == 1 else grad  # (member, output, row)
         for layer in range(len(self._weights) - 1, 0, -1):
@@ -131,7 +148,7 @@ class StackedMLP:
             torch.bmm(delta, below.transpose(1, 2), out=self._gradients[layer])
             self._pull_back(layer, delta, deltas[layer - 1])
             delta = deltas[layer - 1]
-            # relu': the gradient passes where the output was positive
+            # derivative of relu: the gradient passes where the output was positive
             torch.ops.aten.threshold_backward.grad_input(delta, below, 0, grad_input=delta)
         delta = delta.reshape(tables, -1, rows)
         torch.bmm(delta, x.transpose(1, 2), out=self._gradients[0].view(tables, -1, features))
@@ -143,22 +160,29 @@ class StackedMLP:
         else:
             torch.bmm(weight, delta, out=out)
 
-    def _outputs_for(self, rows: int) -> list[Tensor]:
+    def _reused_outputs(self, rows: int) -> list[Tensor]:
         if rows not in self._outputs:
-            shapes = [(members, out, rows) for members, out, _ in self._shapes]
-            self._outputs[rows] = [self.parameters.new_empty(shape) for shape in shapes]
+            self._outputs[rows] = self._new_outputs(rows)
         return self._outputs[rows]
 
+    def _new_outputs(self, rows: int) -> list[Tensor]:
+        return [self.parameters.new_empty(members, out, rows) for members, out, _ in self._shapes]
+
+    def end_training(self) -> None:
+        """Free the buffers of training."""
+        self._outputs, self._deltas, self._input = {}, {}, None
+
     def take(self, members: Sequence[int]) -> StackedMLP:
-        """Give a new stack of copies of some members, in this order, repeats allowed."""
+        """Return a new stack with copies of some members, in this order. Members may repeat."""
         return self._copy(members, self.parameters.dtype, self.parameters.device)
 
     def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> StackedMLP:
-        """Give a copy of the stack in another precision or on another device."""
+        """Return a copy of the stack in another precision or on another device."""
         return self._copy(range(self.members), dtype, torch.device(device))
 
     def _copy(self, members: Sequence[int], dtype: torch.dtype, device: torch.device) -> StackedMLP:
-        out = copy.copy(self)
+        out = object.__new__(type(self))
+        out.inputs, out.hidden, out.outputs = self.inputs, self.hidden, self.outputs
         out._allocate(len(members), device, dtype)
         chosen = torch.as_tensor(list(members), device=self.parameters.device)
         for new, old in zip(out._weights, self._weights, strict=True):

@@ -1,4 +1,4 @@
-"""When the rejector joins the regressor: pure functions of the epoch and of what was measured so far."""
+"""The length of Slow-Start, in which the regressor trains without the rejector."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["slow_start_epochs", "stalled"]
 
 
 def slow_start_epochs(slow_start: int | Literal["auto"], epochs: int) -> int:
-    """How many epochs the regressor trains alone, at most.
+    """Return the maximum number of epochs of Slow-Start.
 
-    Never more than half of the epochs, so that a short training still trains both networks.
+    It is at most half of the epochs, so that a short training still trains both networks.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def slow_start_epochs(slow_start: int | Literal["auto"], epochs: int) -> int:
 
 
 def stalled(history: Tensor, *, patience: int) -> Tensor:
-    """Which members have not improved for `patience` epochs: the regressor is ready.
+    """Return which members have not improved for `patience` epochs.
 
     Parameters
     ----------

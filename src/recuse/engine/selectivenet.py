@@ -1,7 +1,7 @@
-"""StackedSelectiveNet: many SelectiveNets of one shape, run and differentiated together.
+"""Stacks of SelectiveNets of one shape, evaluated and differentiated together.
 
-Inputs (table, feature, row) enter; predictions, selections and auxiliary predictions leave. Here autograd writes the
-gradient: batch norm by hand would be longer than all the rest, and torch's own is one fused pass each way.
+The gradient comes from autograd: torch's batch norm is one fused operation each way, and by hand it would take more
+code than the rest of this module.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ class StackedSelectiveNet:
     Parameters
     ----------
     seeds : sequence of int
-        One member each. The initial weights depend on the member's seed alone, and follow the usual
-        ``nn.Linear`` rule: uniform within ``1 / sqrt(fan_in)``.
+        One member each. The initial weights depend on the member's seed only. They follow the rule of
+        ``nn.Linear``: uniform within ``1 / sqrt(fan_in)``.
     inputs : int
-        Features of a row, without the bias.
+        Number of features, without the bias.
     hidden : tuple of int
-        Widths of the layers of the body; none lets the heads see the features themselves.
+        Widths of the layers of the body. Without any, the features are the inputs of the heads.
     selection_hidden : int
         Width of the hidden layer of the selection head.
     device, dtype
-        Where and how the weights are stored.
+        Device and type of the weights.
 
     Notes
     -----
-    The running statistics of batch norm stand among the parameters, as ones that are not trainable, so whatever
-    copies, keeps or restores a member's parameters takes them along.
+    The running statistics of batch norm are part of `parameters`, but not trainable. So every copy of a member's
+    parameters includes them.
     """
+
+    _graph: tuple[Tensor, Tensor] | None  # outputs of a training step, and the weights they were computed from
 
     def __init__(
         self,
@@ -77,14 +79,15 @@ class StackedSelectiveNet:
         size = sum(shape.numel() for shape in self._shapes)
         self.parameters = torch.zeros(size, device=device, dtype=dtype)
         self.gradient = torch.zeros_like(self.parameters)
+        self.end_training()
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """See a buffer laid out like `parameters` as tensors (member, ...), one for each part of each layer."""
+        """Return views (member, ...), one per part of each layer, of a buffer laid out like `parameters`."""
         parts = torch.split(flat, [shape.numel() for shape in self._shapes])
         return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
     def _layers(self, flat: Tensor) -> list[list[Tensor]]:
-        """Give the parts by layer: those of the body, hidden layer of the selection head, its output, the others'."""
+        """Return the parts by layer: body, hidden layer of the selection head, its output, the other two heads."""
         parts, hidden = self.views(flat), len(self.hidden) + 1
         lengths = [_NORMALISED] * hidden + [_AFFINE] * 2
         starts = [sum(lengths[:layer]) for layer in range(len(lengths))]
@@ -103,27 +106,39 @@ class StackedSelectiveNet:
                 scale[member] = variance[member] = 1
 
     def trainable(self) -> Tensor:
-        """One for every weight of the networks, zero for the running statistics; flat."""
+        """Return a flat mask: one for every weight, zero for the running statistics."""
         mask = torch.ones_like(self.parameters)
         for layer in self._layers(mask):
             for statistic in layer[3:]:
                 statistic.zero_()
         return mask
 
-    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
-        """Outputs (3 * member, row) for inputs (table, feature, row): all predictions, selections, auxiliaries.
+    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
+        """Compute all predictions, then all selections, then all auxiliary predictions.
 
-        The members are divided evenly among the tables, in order. In training, batch norm takes its statistics from
-        these rows, so none of them may be padding; otherwise it uses the running ones.
+        Parameters
+        ----------
+        x : Tensor of shape (table, feature, row)
+            The members are divided evenly among the tables, in order.
+        training : bool, default=False
+            Take the statistics of batch norm from these rows, none of which may be padding, and keep what `backward`
+            needs. Otherwise batch norm uses its running statistics and nothing in the stack changes.
+        reuse : bool, default=False
+            Without effect: no memory is reused.
+
+        Returns
+        -------
+        Tensor of shape (3 * member, row)
         """
         if not training:
             with torch.no_grad():
                 return self._run(x, self.parameters, training=False)
-        # a copy to differentiate by: the running statistics change under way
-        self._weights = self.parameters.clone().requires_grad_()
+        # differentiate by a copy, because the step changes the running statistics in `parameters`
+        weights = self.parameters.clone().requires_grad_()
         with torch.enable_grad():
-            self._outputs = self._run(x, self._weights, training=True)
-        return self._outputs.detach()
+            outputs = self._run(x, weights, training=True)
+        self._graph = outputs, weights
+        return outputs.detach()
 
     def _run(self, x: Tensor, weights: Tensor, *, training: bool) -> Tensor:
         layers, kept = self._layers(weights), self._layers(self.parameters)
@@ -131,7 +146,7 @@ class StackedSelectiveNet:
         for layer, now in zip(layers[:-3], kept, strict=False):
             signal = _hidden_layer(signal, layer, now, training=training)
         chooser = _hidden_layer(signal, layers[-3], kept[-3], training=training)
-        # whole registers again: a sigmoid rounds otherwise in the last, incomplete one
+        # whole vector registers again: in an incomplete one, a sigmoid rounds differently
         rows = x.shape[2]
         signal, chooser = (pad(part, (0, pad_rows(rows) - rows)) for part in (signal, chooser))
         (selection_weight, selection_bias), (weight, bias) = layers[-2:]
@@ -140,16 +155,24 @@ class StackedSelectiveNet:
         return torch.cat([values[:, 0], selection[:, 0], values[:, 1]])[:, :rows]
 
     def backward(self, grad: Tensor) -> None:
-        """Fill `gradient`, given the derivative of the loss by the last outputs of training (3 * member, row)."""
-        (gradient,) = torch.autograd.grad(self._outputs, self._weights, grad)
+        """Compute `gradient` from the derivative of the loss by the outputs of the last training step."""
+        if self._graph is None:
+            raise RuntimeError("backward needs a forward(x, training=True) before it")
+        outputs, weights = self._graph
+        self._graph = None
+        (gradient,) = torch.autograd.grad(outputs, weights, grad)
         self.gradient.copy_(gradient)
 
+    def end_training(self) -> None:
+        """Free what the last training step kept for `backward`."""
+        self._graph = None
+
     def take(self, members: Sequence[int]) -> StackedSelectiveNet:
-        """Give a new stack of copies of some members, in this order, repeats allowed."""
+        """Return a new stack with copies of some members, in this order. Members may repeat."""
         return self._copy(members, self.parameters.dtype, self.parameters.device)
 
     def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> StackedSelectiveNet:
-        """Give a copy of the stack in another precision or on another device."""
+        """Return a copy of the stack in another precision or on another device."""
         return self._copy(range(self.members), dtype, torch.device(device))
 
     def _copy(self, members: Sequence[int], dtype: torch.dtype, device: torch.device) -> StackedSelectiveNet:
@@ -168,6 +191,7 @@ class StackedSelectiveNet:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.gradient = torch.zeros_like(self.parameters)
+        self.end_training()
 
 
 def _normalised(into: int, out: int) -> list[tuple[int, ...]]:
@@ -179,11 +203,11 @@ def _affine(into: int, out: int) -> list[tuple[int, ...]]:
 
 
 def _hidden_layer(signal: Tensor, layer: list[Tensor], now: list[Tensor], *, training: bool) -> Tensor:
-    """Linear, batch norm, ReLU: (member, in, row) -> (member, out, row); in training, move the statistics in `now`."""
+    """Apply a linear layer, batch norm and ReLU to (member, in, row); in training, update the statistics in `now`."""
     weight, scale, shift = layer[:3]
     mean, variance = now[3:]
     raw = torch.bmm(weight, signal)
-    # every unit of every member is a channel of its own
+    # every unit of every member is one channel
     mean, variance, scale, shift = (part.view(-1) for part in (mean, variance, scale, shift))
     normal = batch_norm(raw.view(1, -1, raw.shape[2]), mean, variance, scale, shift, training=training)
     return normal.view_as(raw).relu()

@@ -1,12 +1,13 @@
-"""Stack: what the trainer needs of many networks at once, and the layout of their inputs.
+"""The interface of a stack of networks, the layout of its inputs, and its outputs over a whole table.
 
-Inputs are (table, feature, row) and outputs (member, row), or (member, output, row) of networks with several. The row
-axis comes last, so that each layer is one batched matrix product over long contiguous rows.
+Inputs are (table, feature, row). Outputs are (member, row), or (member, output, row) with several outputs. The row
+axis is last, so that each layer is one batched matrix product over long contiguous rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, Self
 
 import numpy as np
@@ -14,15 +15,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["INPUT_MULTIPLE", "Stack", "outputs", "pad_rows", "round_up", "with_bias"]
+from recuse.threads import one_thread
+
+__all__ = ["INPUT_MULTIPLE", "Stack", "outputs", "pad_rows", "round_up", "threads_for", "with_bias"]
 
 # Whole vector registers: see benchmarks/engine.py.
 INPUT_MULTIPLE, _ROWS = 8, 32
-_BLOCK = 4096  # rows predicted at once
+_BLOCK = 4096  # rows evaluated at once
+_SMALL = 300_000_000  # multiply-adds: at most about 2 ms per layer on one processor core
 
 
 def round_up(n: int, multiple: int) -> int:
-    """The next multiple that is not below n.
+    """Return the smallest multiple that is not below n.
 
     Examples
     --------
@@ -33,7 +37,7 @@ def round_up(n: int, multiple: int) -> int:
 
 
 def pad_rows(n: int) -> int:
-    """Rows a block takes in memory. Whole blocks make a row's result independent of where it stands.
+    """Return the number of rows of a padded block. With whole blocks, a row's result does not depend on its position.
 
     Examples
     --------
@@ -46,7 +50,7 @@ def pad_rows(n: int) -> int:
 def with_bias(x: Tensor, rows: int) -> Tensor:
     """Turn a table (row, feature) into the input of a stack (feature, row).
 
-    A feature of ones carries the bias, and zeros fill both axes up to whole registers.
+    A feature of ones carries the bias. Zeros fill both axes up to whole vector registers.
 
     Examples
     --------
@@ -67,39 +71,82 @@ def with_bias(x: Tensor, rows: int) -> Tensor:
     return out
 
 
-def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Run a stack over a table (row, feature), a block at a time: (member, row), or (member, output, row)."""
-    table = torch.as_tensor(features).to(stack.parameters)
-    blocks = []
-    for block in torch.split(table, _BLOCK):
-        x = with_bias(block, pad_rows(len(block)))[None]
-        blocks.append(stack.forward(x)[..., : len(block)].to("cpu", torch.float64, copy=True))
-    return torch.cat(blocks, dim=-1).numpy()
-
-
 class Stack(Protocol):
-    """What the trainer needs of a stack of networks."""
+    """Networks of one shape that are trained and evaluated together."""
 
-    parameters: Tensor
-    gradient: Tensor
+    parameters: Tensor  # of all members, flat
+    gradient: Tensor  # laid out like `parameters`
 
     def __len__(self) -> int:
-        """How many members there are."""
+        """Return the number of members."""
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """See a buffer laid out like `parameters` as tensors (member, ...), one for each layer."""
+        """Return views (member, ...), one per layer, of a buffer laid out like `parameters`."""
 
-    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
-        """Outputs (member, row), or (member, output, row) of several, for inputs (table, feature, row)."""
+    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
+        """Compute the outputs (member, row) or (member, output, row) for inputs (table, feature, row).
+
+        With `training`, keep what `backward` needs. With `reuse`, the result may be overwritten by the next call.
+        Without both, nothing in the stack changes, so any number of threads may call this.
+        """
 
     def backward(self, grad: Tensor) -> None:
-        """Fill `gradient`, given the derivative of the loss by the last outputs, of their shape."""
+        """Compute `gradient` from the derivative of the loss by the outputs of the last training step."""
+
+    def end_training(self) -> None:
+        """Free the memory that only training needs."""
 
     def trainable(self) -> Tensor:
-        """One for every parameter that training may change, zero for the padding; flat."""
+        """Return a flat mask: one for every parameter that training may change, zero for the others."""
 
     def take(self, members: Sequence[int]) -> Self:
-        """Give a new stack of copies of some members, in this order, repeats allowed."""
+        """Return a new stack with copies of some members, in this order. Members may repeat."""
 
     def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Self:
-        """Give a copy of the stack in another precision or on another device."""
+        """Return a copy of the stack in another precision or on another device."""
+
+
+def threads_for(stacks: Iterable[Stack], rows: int) -> AbstractContextManager[None]:
+    """Limit OpenMP to one thread if a forward pass of the stacks on so many rows is small.
+
+    A forward pass takes about one multiply-add per parameter and row. Below the threshold, an operation on one layer
+    takes less time than the scheduler may let it wait for another thread.
+
+    Examples
+    --------
+    >>> from recuse.engine.mlp import StackedMLP
+    >>> with threads_for([StackedMLP(seeds=[0], inputs=4)], rows=1024):
+    ...     torch.get_num_threads()
+    1
+    """
+    multiply_adds = rows * sum(stack.parameters.numel() for stack in stacks)
+    return one_thread() if multiply_adds < _SMALL else nullcontext()
+
+
+def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Evaluate a stack on a table, a block of rows at a time.
+
+    Any number of threads may call this on one stack.
+
+    Parameters
+    ----------
+    stack : Stack
+    features : array of shape (row, feature)
+
+    Returns
+    -------
+    array of shape (member, row), or (member, output, row) with several outputs
+
+    Examples
+    --------
+    >>> from recuse.engine.mlp import StackedMLP
+    >>> outputs(StackedMLP(seeds=[0, 1, 2], inputs=4), np.zeros((10, 4))).shape
+    (3, 10)
+    """
+    blocks = []
+    with threads_for([stack], min(len(features), _BLOCK)):
+        table = torch.as_tensor(features).to(stack.parameters)
+        for block in torch.split(table, _BLOCK):
+            x = with_bias(block, pad_rows(len(block)))[None]
+            blocks.append(stack.forward(x)[..., : len(block)].to("cpu", torch.float64))
+        return torch.cat(blocks, dim=-1).numpy()

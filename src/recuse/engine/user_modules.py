@@ -1,10 +1,12 @@
-"""LoopedModules: a user's own modules behind the interface of a stack, run one after the other."""
+"""Stacks of user-defined PyTorch modules, evaluated one after the other."""
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,26 +14,36 @@ from torch import Tensor, nn
 
 __all__ = ["LoopedModules", "NetworkFactory"]
 
-NetworkFactory = Callable[..., nn.Module]  # of the number of inputs and, where there are several, of outputs
+_RANDOM_STREAM = threading.RLock()  # all threads share the global random stream of torch
+
+NetworkFactory = Callable[..., nn.Module]  # takes the number of inputs and, with several outputs, their number
 
 
 class LoopedModules:
-    """A user's own modules behind the same interface, run one after the other.
+    """User-defined modules with the interface of a stack.
 
     Parameters
     ----------
     seeds : sequence of int
-        One member each; the factory runs under its seed, so the start depends on the seed alone.
+        One member each. The factory runs under the member's seed, so the initial weights depend on it only.
     inputs : int
-        Features of a row.
+        Number of features.
     factory : callable
-        Builds, from the number of inputs, a module that turns (row, feature) into (row, 1) or (row,); where there are
-        several outputs, from the number of inputs and that of outputs, one that turns it into (row, output).
+        With one output, takes the number of inputs and returns a module from (row, feature) to (row, 1) or (row,).
+        With several, takes the number of inputs and of outputs and returns a module from (row, feature) to
+        (row, output).
     outputs : int, default=1
-        How many numbers a module gives for a row.
+        Number of outputs of a module.
     device, dtype
-        Where and how the weights are stored.
+        Device and type of the weights.
+
+    Notes
+    -----
+    Modules are in evaluation mode except during ``forward(x, training=True)``. So evaluation writes nothing, and any
+    number of threads may run it. It does not seed the random numbers of modules that draw some in evaluation mode.
     """
+
+    _outputs: list[Tensor]  # of the last training step, with their autograd graphs
 
     def __init__(
         self,
@@ -50,8 +62,8 @@ class LoopedModules:
         return len(self.modules)
 
     def _adopt(self, modules: list[nn.Module], device: torch.device, dtype: torch.dtype) -> None:
-        """Lay the parameters of all modules into one buffer; each module then sees views of its row."""
-        self.modules = [module.to(device=device, dtype=dtype) for module in modules]
+        """Move the parameters of all modules into one buffer, and make those of each module views of its row."""
+        self.modules = [module.to(device=device, dtype=dtype).eval() for module in modules]
         sizes = [p.numel() for p in modules[0].parameters()]
         table = torch.zeros(len(modules), sum(sizes), device=device, dtype=dtype)
         gradient = torch.zeros_like(table)
@@ -62,33 +74,55 @@ class LoopedModules:
                 parameter.data = part.view_as(parameter)
                 parameter.grad = grad_part.view_as(parameter)
         self.parameters, self.gradient = table.view(-1), gradient.view(-1)
+        self.end_training()
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """See a buffer laid out like `parameters` as one tensor (member, parameter)."""
+        """Return one view (member, parameter) of a buffer laid out like `parameters`."""
         return [flat.view(len(self), -1)]
 
     def trainable(self) -> Tensor:
-        """One for every parameter the module wants trained; flat."""
-        wanted = [torch.full((p.numel(),), float(p.requires_grad)) for p in self.modules[0].parameters()]
-        return torch.cat(wanted).repeat(len(self)).to(self.parameters)
+        """Return a flat mask: one for every parameter that requires a gradient, zero for the others."""
+        flags = [torch.full((p.numel(),), float(p.requires_grad)) for p in self.modules[0].parameters()]
+        return torch.cat(flags).repeat(len(self)).to(self.parameters)
 
-    def forward(self, x: Tensor, *, training: bool = False) -> Tensor:
-        """Outputs (member, row), or (member, output, row) of several, for inputs (table, feature, row)."""
+    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
+        """Compute the outputs for inputs (table, feature, row).
+
+        Parameters
+        ----------
+        x : Tensor of shape (table, feature, row)
+            The members are divided evenly among the tables, in order.
+        training : bool, default=False
+            Run the modules in training mode and keep what `backward` needs. Otherwise nothing in the stack changes.
+        reuse : bool, default=False
+            Without effect: no memory is reused.
+
+        Returns
+        -------
+        Tensor of shape (member, row), or (member, output, row) with several outputs
+        """
         per_table = len(self) // len(x)
-        self._steps += training
-        outputs = []
-        with torch.set_grad_enabled(training):
-            for member, module in enumerate(self.modules):
-                table = x[member // per_table, : self.inputs].T  # (row, feature)
-                outputs.append(self._run(module.train(training), table, self.seeds[member]))
-        self._outputs = outputs
-        return torch.stack([output.detach() for output in outputs])
+        tables = [x[member // per_table, : self.inputs].T for member in range(len(self))]  # each (row, feature)
+        if not training:
+            with torch.no_grad():
+                return torch.stack([self._run(*each) for each in zip(self.modules, tables, strict=True)])
+        self._steps += 1
+        with torch.enable_grad():
+            runs = zip(self.modules, tables, self.seeds, strict=True)
+            self._outputs = [self._run_in_training(module, table, seed) for module, table, seed in runs]
+        return torch.stack([output.detach() for output in self._outputs])
 
-    def _run(self, module: nn.Module, table: Tensor, seed: int) -> Tensor:
-        # dropout and the like draw from a stream of the member's own, whoever else is in the stack
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed + 1_000_003 * self._steps)
-            output: Tensor = module(table)
+    def _run_in_training(self, module: nn.Module, table: Tensor, seed: int) -> Tensor:
+        module.train()
+        try:
+            # a random stream for each member: dropout must not depend on the other members of the stack
+            with _seeded(seed + 1_000_003 * self._steps):
+                return self._run(module, table)
+        finally:
+            module.eval()
+
+    def _run(self, module: nn.Module, table: Tensor) -> Tensor:
+        output: Tensor = module(table)
         if self.outputs == 1 and output.numel() == len(table):
             return output.reshape(-1)
         if self.outputs > 1 and output.shape == (len(table), self.outputs):
@@ -97,28 +131,35 @@ class LoopedModules:
         raise ValueError(f"a network must give {count} per row, got shape {tuple(output.shape)} for {len(table)} rows")
 
     def backward(self, grad: Tensor) -> None:
-        """Fill `gradient`, given the derivative of the loss by the last outputs, of their shape."""
+        """Compute `gradient` from the derivative of the loss by the outputs of the last training step."""
+        if not self._outputs:
+            raise RuntimeError("backward needs a forward(x, training=True) before it")
+        outputs, self._outputs = self._outputs, []
         self.gradient.zero_()
-        torch.autograd.backward(self._outputs, list(grad))
+        torch.autograd.backward(outputs, list(grad))
+
+    def end_training(self) -> None:
+        """Free what the last training step kept for `backward`."""
+        self._outputs = []
 
     def take(self, members: Sequence[int]) -> LoopedModules:
-        """Give a new stack of copies of some members, in this order, repeats allowed."""
+        """Return a new stack with copies of some members, in this order. Members may repeat."""
         return self._copy(members, self.parameters.dtype, self.parameters.device)
 
     def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> LoopedModules:
-        """Give a copy of the stack in another precision or on another device."""
+        """Return a copy of the stack in another precision or on another device."""
         return self._copy(range(len(self)), dtype, torch.device(device))
 
     def _copy(self, members: Sequence[int], dtype: torch.dtype, device: torch.device) -> LoopedModules:
         out = object.__new__(type(self))
-        # the stream of dropout starts again: how far this one has run depends on the other members
+        # the random stream of dropout restarts: the number of steps so far depends on the other members
         out.inputs, out.outputs, out.seeds = self.inputs, self.outputs, [self.seeds[m] for m in members]
         out._steps = 0
         out._adopt([copy.deepcopy(self.modules[m]) for m in members], device, dtype)
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        # copies: a module of this stack would drag the whole buffer along with each of its parameters
+        # copies: pickling a parameter of this stack itself would include the buffer of all members
         modules = copy.deepcopy(self.modules)
         names = ("inputs", "outputs", "seeds", "_steps")
         return {name: getattr(self, name) for name in names} | {"modules": modules}
@@ -129,11 +170,18 @@ class LoopedModules:
         self._adopt(self.modules, first.device, first.dtype)
 
 
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the global random stream of torch, which user modules draw from, and restore it at the end."""
+    with _RANDOM_STREAM, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
 def _build(factory: NetworkFactory, inputs: int, outputs: int, seed: int) -> nn.Module:
     sizes = (inputs,) if outputs == 1 else (inputs, outputs)
     _check_takes(factory, sizes)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with _seeded(seed):
         module = factory(*sizes)
     if not isinstance(module, nn.Module):
         raise TypeError(f"a network factory must return a torch.nn.Module, got {type(module).__name__}")

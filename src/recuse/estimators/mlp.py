@@ -13,10 +13,11 @@ from sklearn.utils import check_random_state
 
 from recuse import losses
 from recuse.engine.best_epoch import Trained
-from recuse.engine.loop import Networks, Plan, train_regressors
+from recuse.engine.loop import train_regressors
+from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
+from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import outputs
-from recuse.engine.trainer import Member
 from recuse.estimators.base import CheckedRegressor
 from recuse.estimators.rate_search import (
     best_trials,

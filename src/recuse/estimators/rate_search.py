@@ -17,7 +17,7 @@ from torch import Tensor
 
 from recuse.engine.batches import Table
 from recuse.engine.best_epoch import Trained
-from recuse.engine.trainer import Member
+from recuse.engine.members import Member
 from recuse.tabular.folds import held_out_split
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from recuse.engine.batches import Table
 from recuse.engine.best_epoch import Trained
-from recuse.engine.loop import Networks, Plan, train_regressors
-from recuse.engine.rejectors import CostRange, train_rejectors
+from recuse.engine.cost_range import CostRange
+from recuse.engine.loop import train_regressors, train_rejectors
+from recuse.engine.members import Member
+from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import Stack, outputs
-from recuse.engine.trainer import Member
 from recuse.estimators.rate_search import best_trials, engine_table
 from recuse.estimators.rcr.members import PairMaker
 from recuse.estimators.rcr.rejector_inputs import Sight, disagreement
@@ -230,9 +231,8 @@ class CrossFit:
         return CostRange(float(low), float(high))
 
     def _stage(self, number: int) -> Plan:
-        """The plan, telling of progress after the stages before."""
-        before = number * self.plan.epochs
-        return replace(self.plan, on_epoch=lambda done: self.plan.tell(before + done - 1))
+        """Return the plan, with progress that counts the epochs of the stages before."""
+        return self.plan.after(number * self.plan.epochs)
 
 
 def _one_table(tables: Sequence[Table]) -> Table:

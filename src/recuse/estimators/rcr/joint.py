@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from recuse import losses
 from recuse.costs import Cost
 from recuse.engine.best_epoch import Trained
-from recuse.engine.loop import Networks, Plan, train_pairs
-from recuse.engine.rejectors import CostRange
+from recuse.engine.cost_range import CostRange
+from recuse.engine.loop import train_pairs
+from recuse.engine.members import Member
+from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import Stack, outputs
-from recuse.engine.trainer import Member
 from recuse.engine.user_modules import NetworkFactory
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.rate_search import best_trials, divide, draw_seeds, engine_table, learning_rates, report_diverged

@@ -13,10 +13,10 @@ import torch
 
 from recuse import losses, surrogates
 from recuse.costs import Cost, is_constant
-from recuse.engine.loop import Networks
+from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
+from recuse.engine.plan import Networks
 from recuse.engine.stack import Stack
-from recuse.engine.trainer import Member
 from recuse.engine.user_modules import LoopedModules, NetworkFactory
 from recuse.estimators.rate_search import check_trial_parameters
 from recuse.surrogates import Surrogate

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from recuse.costs import Cost, resolve
-from recuse.engine.rejectors import CostRange
+from recuse.engine.cost_range import CostRange
 from recuse.tabular.units import Units, moments, target_moments
 from recuse.validation import require
 

@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from recuse import losses, metrics
 from recuse.costs import Cost
-from recuse.engine.selective import SelectivelyTrained, SelectiveMember, SelectivePlan, train_selective
+from recuse.engine.loop import SelectivelyTrained, train_selective
+from recuse.engine.objectives.selective import SelectiveMember
+from recuse.engine.plan import SelectivePlan
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import outputs
 from recuse.estimators.base import RejectingRegressor

@@ -1,0 +1,1 @@
+"""Objectives that the epoch loop minimises for all members of a stack at once."""
