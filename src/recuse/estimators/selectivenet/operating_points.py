@@ -1,4 +1,4 @@
-"""OperatingPoints: selections and errors of validation rows in, thresholds for a coverage or a cost out."""
+"""Networks and thresholds of SelectiveNet for a coverage or a cost, chosen on validation rows."""
 
 from __future__ import annotations
 
@@ -19,18 +19,29 @@ _ACCEPT_ALL, _REJECT_ALL = -1e-12, 1.0  # thresholds beyond every selection, als
 
 @dataclass(frozen=True)
 class OperatingPoints:
-    """Ways to operate, one an entry: the networks to use, the threshold, and what both did on the validation rows."""
+    """Networks with a threshold each, and their results on the validation rows.
 
-    place: Places  # of the coverage in the grid
+    Attributes
+    ----------
+    place : ndarray of shape (point,)
+        Place of the coverage in the grid, which determines the networks.
+    threshold : ndarray of shape (point,)
+    rejected : ndarray of shape (point,)
+        Share of the rows that are rejected.
+    error : ndarray of shape (point,)
+        Sum of the errors of the accepted rows, divided by the number of all rows.
+    """
+
+    place: Places
     threshold: Floats
-    rejected: Floats  # share of the rows
-    error: Floats  # sum of the errors of the accepted rows, per row of all
+    rejected: Floats
+    error: Floats
 
     @classmethod
     def curve(cls, place: int, selection: Floats, error: Floats, weight: Floats) -> Self:
-        """Every threshold on the selection that makes a difference, from rejecting all rows to accepting all.
+        """Give every threshold on the selection that makes a difference, from rejecting all rows to accepting all.
 
-        Rows of equal selection are accepted together, so nothing depends on their order.
+        Rows of equal selection are accepted together, so the order of the rows does not matter.
         """
         falling, group = np.unique(-selection, return_inverse=True)
         share = weight / weight.sum()
@@ -45,13 +56,22 @@ class OperatingPoints:
 
     @classmethod
     def best_of(cls, curves: Sequence[OperatingPoints]) -> Self:
-        """Leave out what cannot be the best at any cost: as many rejections as another, or more, and no less error."""
+        """Keep the points with the lowest RcR loss at some cost, by falling share of rejections.
+
+        The loss at cost c is error + c * rejected, so these are the corners of the lower convex hull.
+        """
         names = ("place", "threshold", "rejected", "error")
         place, threshold, rejected, error = (np.concatenate([getattr(c, name) for c in curves]) for name in names)
-        order = np.lexsort([error, rejected])
-        least = np.minimum.accumulate(np.append(np.inf, error[order][:-1]))
-        front = order[error[order] < least]
-        return cls(place[front], threshold[front], rejected[front], error[front])
+        corners: list[int] = []
+        for point in np.lexsort([rejected, error]):  # from the lowest error, which rejects all rows
+            if corners and rejected[point] >= rejected[corners[-1]]:
+                continue
+            while len(corners) > 1 and _slope(rejected, error, corners[-1], point) <= _slope(
+                rejected, error, corners[-2], corners[-1]
+            ):
+                corners.pop()
+            corners.append(int(point))
+        return cls(place[corners], threshold[corners], rejected[corners], error[corners])
 
     def nearest(self, coverage: float) -> Self:
         """Give the one point, of those that accept anything, whose share of accepted rows is nearest the coverage."""
@@ -60,7 +80,33 @@ class OperatingPoints:
         return type(self)(self.place[only], self.threshold[only], self.rejected[only], self.error[only])
 
     def at(self, cost: Floats) -> Places:
-        """Which point has the lowest RcR loss at the cost of each row; of equals, the one that rejects less."""
+        """Find the point with the lowest RcR loss at the cost of each row; of equals, the one that rejects more."""
         costs, which = np.unique(cost, return_inverse=True)
         loss = self.error[:, None] + self.rejected[:, None] * costs  # (point, cost)
         return np.asarray(loss.argmin(axis=0)[which])
+
+    def score(self, selection: Floats, points: Places) -> Floats:
+        """Give the score (row,) at the point of each row: the largest margin at this point and all before it.
+
+        The points before are those of lower costs. So a row that is accepted at one cost is accepted at all higher ones,
+        although these may use other networks.
+
+        Parameters
+        ----------
+        selection : ndarray of shape (place, row)
+        points : ndarray of shape (row,)
+
+        Examples
+        --------
+        >>> strict_then_lax = OperatingPoints(np.array([0, 1]), np.array([0.5, 0.5]), np.array([0.5, 0.1]), np.ones(2))
+        >>> selection = np.array([[0.75], [0.25]])  # accepted by the first network, not by the second
+        >>> strict_then_lax.score(selection, np.array([0])), strict_then_lax.score(selection, np.array([1]))
+        (array([0.25]), array([0.25]))
+        """
+        margin = selection[self.place] - self.threshold[:, None]  # (point, row)
+        return np.asarray(np.maximum.accumulate(margin, axis=0)[points, np.arange(len(points))])
+
+
+def _slope(rejected: Floats, error: Floats, one: int, other: int) -> float:
+    """Give the extra error per avoided rejection between two points: the cost at which both have the same loss."""
+    return float((error[other] - error[one]) / (rejected[one] - rejected[other]))

@@ -1,4 +1,4 @@
-"""SelectiveNetRegressor: one network that predicts and selects, for a coverage or, by a grid of them, for a cost."""
+"""SelectiveNetRegressor: one network that predicts and selects, for a coverage or for a cost."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from recuse.engine.objectives.selective import SelectiveMember
 from recuse.engine.plan import SelectivePlan
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import outputs
-from recuse.estimators.base import RejectingRegressor
+from recuse.estimators.base import RejectingRegressor, reject_novel
 from recuse.estimators.rate_search import check_trial_parameters, divide, draw_seeds, engine_table
 from recuse.estimators.selectivenet.operating_points import OperatingPoints
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
 from recuse.tabular.rows import Rows
+from recuse.tabular.encoder import Unseen
 from recuse.tabular.units import Units
 from recuse.validation import is_count, is_rate, require
 
@@ -49,16 +50,16 @@ class SelectiveNetRegressor(RejectingRegressor):
     Parameters
     ----------
     coverage : float or None, default=0.7
-        A number is the share of rows to accept. A row is accepted where g is above a threshold, which is set such
-        that this share of the validation rows is accepted; their targets play no part. The cost plays none either:
-        whatever cost is given, to `fit` or `decide`, only stands in the `Decision`, to be evaluated by.
+        A number is the share of rows to accept. A row is accepted where g is above a threshold, which is set such that
+        this share of the validation rows is accepted. Neither their targets nor the cost influence the decisions; the
+        cost is only part of the `Decision`, for its evaluation.
 
-        With None the cost decides: networks for the coverages 0.1, 0.2, ..., 1.0 are trained side by side, and a cost
-        is served by that network and threshold whose RcR loss on the validation rows is the lowest. One fitted
-        estimator then serves every cost in `decide`, each row by its own where they vary.
+        With None the cost decides. Networks for the coverages 0.1, 0.2, ..., 1.0 are trained side by side, and each
+        cost uses the network and threshold with the lowest RcR loss on the validation rows. A row that is accepted at a
+        lower cost is accepted as well. One fitted estimator then serves every cost in `decide`.
     cost : float, array-like, callable or str, default=1.0
-        What a rejection costs, in squared units of the target or those of `loss`: a number, a callable of `X`, the name
-        of a column of `X` (which is then no feature), or, given to `fit`, one value per row.
+        Cost of a rejection, in squared units of the target or those of `loss`: a number, a callable of `X`, the name of
+        a column of `X` (which is then no feature), or, given to `fit`, one value per row.
     hidden : tuple of int, default=(64,)
         Widths of the hidden layers of the body.
     selection_hidden : int, default=16
@@ -69,7 +70,7 @@ class SelectiveNetRegressor(RejectingRegressor):
     learning_rate : float, default=0.0005
     weight_decay : float, default=0.0001
     alpha : float, default=0.5
-        Weight of the selective loss; the rest is that of the auxiliary one, which shows the body all rows.
+        Weight of the selective loss; the rest is that of the auxiliary loss, which trains the body on all rows.
     lam : float, default=32.0
         Weight of a missed coverage, in units of the loss for the standardised target.
     n_members : int, default=1
@@ -83,8 +84,12 @@ class SelectiveNetRegressor(RejectingRegressor):
     scale_target : bool, default=True
         Standardise the target inside; the results stay in the user's units.
     device : str, default="cpu"
+    unseen : {"novel", "error", "keep"}, default="novel"
+        With "novel", a row is rejected if it has a category or a missing value that did not occur in training, or a
+        number far outside the training range. With "error", such rows raise an error; "keep" does not clip numbers. See
+        `recuse.tabular.encoder.TableEncoder`.
     loss : str or TargetLoss, default="squared"
-        Of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`.
+        Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`.
 
     Attributes
     ----------
@@ -135,6 +140,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         *,
         scale_target: bool = True,
         device: str = "cpu",
+        unseen: Unseen = "novel",
         loss: LossLike = "squared",
     ) -> None:
         self.coverage = coverage
@@ -153,6 +159,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         self.verbose = verbose
         self.scale_target = scale_target
         self.device = device
+        self.unseen = unseen
         self.loss = loss
 
     def fit(
@@ -188,7 +195,9 @@ class SelectiveNetRegressor(RejectingRegressor):
             random = check_random_state(self.random_state)
             shuffle, *seeds = draw_seeds(random, self.n_members + 1)
             train, held_out = self._divide(rows, validation, chosen_cost, random)
-            self._units = Units.learn(train, rows, chosen_cost, scale_target=self.scale_target, loss=self.loss_)
+            self._units = Units.learn(
+                train, rows, chosen_cost, scale_target=self.scale_target, loss=self.loss_, unseen=self.unseen
+            )
             self._keep(self._train(train, seeds, shuffle))
             self.cost_ = chosen_cost
             self._calibrate(held_out)
@@ -200,7 +209,7 @@ class SelectiveNetRegressor(RejectingRegressor):
 
     @property
     def serves_any_cost(self) -> bool:
-        """Always true of a fitted estimator: the grid serves every cost, and a fixed coverage heeds none."""
+        """True once fitted: the grid serves every cost, and a fixed coverage depends on none."""
         check_is_fitted(self)
         return True
 
@@ -257,7 +266,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         return _GRID if self.coverage is None else (float(self.coverage),)
 
     def _keep(self, trained: SelectivelyTrained) -> None:
-        """Keep the networks that did not diverge, and report the others."""
+        """Keep the networks that did not diverge, and warn about the others."""
         coverages = np.repeat(self._coverages(), self.n_members)
         self.history_ = trained.history.cpu().double().numpy()
         self.diverged_ = [
@@ -277,12 +286,12 @@ class SelectiveNetRegressor(RejectingRegressor):
                 stacklevel=3,  # the caller of fit
             )
         sound = [training for training in range(len(coverages)) if training not in trained.diverged]
-        # double precision from here on: the same row gives the same answer in any batch
+        # double precision for predictions, so that a row gets the same result in any batch
         self.network_ = trained.stack.take(sound).to(torch.float64)
         self._grid, self._grid_place = np.unique(coverages[sound], return_inverse=True)
 
     def _calibrate(self, held_out: Rows) -> None:
-        """Find which network and threshold to use, and what that is worth on the validation rows."""
+        """Choose the networks and thresholds, and measure them on the validation rows."""
         features = self._units.features(held_out.X)
         curves = [self._curve(place, features, held_out) for place in range(len(self._grid))]
         self._points = (
@@ -304,17 +313,20 @@ class SelectiveNetRegressor(RejectingRegressor):
         return OperatingPoints.curve(place, selection, error, rows.weight)
 
     def _heads(self, place: int, features: Floats) -> tuple[Floats, Floats]:
-        """Prediction and selection of every row (row,) by the networks of one coverage, mean over the members."""
+        """Give prediction and selection (row,) by the networks of one coverage, the mean over the members."""
         members = np.flatnonzero(self._grid_place == place).tolist()
         heads = outputs(self.network_.take(members), features).reshape(3, len(members), -1).mean(axis=1)
         return heads[0], heads[1]
 
     def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Prediction in the user's units and score of every row, each by the networks that suit its cost."""
-        features, points = self._units.features(rows), self._points.at(cost)
-        places = self._points.place[points]
-        prediction, selection = np.empty(len(features)), np.empty(len(features))
-        for place in np.unique(places):
-            here = places == place
-            prediction[here], selection[here] = self._heads(place, features[here])
-        return self._units.prediction(prediction), selection - self._points.threshold[points]
+        """Give the prediction in the user's units and the score of every row, at its cost."""
+        encoded = self._units.encoder.encode(rows)
+        points = self._points.at(cost)
+        used = np.unique(self._points.place)
+        heads = [self._heads(place, encoded.features) for place in used]
+        row = np.arange(len(points))
+        prediction = np.array([head[0] for head in heads])[np.searchsorted(used, self._points.place[points]), row]
+        selection = np.zeros((len(self._grid), len(points)))
+        selection[used] = [head[1] for head in heads]
+        score = self._points.score(selection, points)
+        return self._units.prediction(prediction), reject_novel(score, encoded.novelty)
