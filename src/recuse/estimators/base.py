@@ -69,11 +69,13 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         cv: Any = None,
         reset: bool = True,
+        sort: bool = True,
     ) -> Rows:
-        """Check rows to learn from, and bring them to their canonical form."""
+        """Check rows to learn from, and bring them to their canonical form unless `sort` is False."""
         table, target, row_cost = self._check_training_rows(X, y, cost, reset=reset)
         part = mark_splits(cv, table, target, groups)
-        rows = Rows.canonical(table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part)
+        make = Rows.canonical if sort else Rows.as_given
+        rows = make(table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part)
         if len(rows) < 2:
             raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
         if reset and is_constant_target(rows.y):
@@ -112,7 +114,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y must have as many targets as in training, {self._n_targets}, got shape {target.shape}")
         return target
 
-    def _validation_rows(self, validation: Any, cost: Cost, *, with_cost: bool = True) -> Rows:
+    def _validation_rows(self, validation: Any, cost: Cost, *, with_cost: bool = True, sort: bool = True) -> Rows:
         """Check the validation rows of a user, which may have their own costs."""
         _check_form(validation, {2: "(X, y)", 3: "(X, y, cost)"} if with_cost else {2: "(X, y)"})
         if len(validation) == 2 and needs_rows(cost):
@@ -120,7 +122,8 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         try:
             own_cost = cost if len(validation) == 2 else validation[2]
             X, y = validation[0], validation[1]
-            return Rows.canonical(*self._check_training_rows(X, y, own_cost, reset=False, min_rows=1))
+            make = Rows.canonical if sort else Rows.as_given
+            return make(*self._check_training_rows(X, y, own_cost, reset=False, min_rows=1))
         except ValueError as error:
             raise ValueError(f"in validation: {error}") from error
 
@@ -145,11 +148,12 @@ class RejectingRegressor(CheckedRegressor, ABC):
 
     A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and implements `_predictions`, `_judge` and
     `serves_any_cost`. One that can minimise another loss than the squared error also sets `loss_`, the loss in whose
-    units its costs are.
+    units its costs are. One that serves a range of costs sets `cost_range_`, and has no `cost_`.
     """
 
     cost: Cost
     cost_: Cost
+    cost_range_: tuple[float, float] | None = None
     loss_: TargetLoss = SQUARED
 
     @abstractmethod
@@ -224,6 +228,8 @@ class RejectingRegressor(CheckedRegressor, ABC):
         rows : DataFrame or ndarray
             The same, checked and without that column; passed to a callable.
         """
+        if self.cost_range_ is not None:
+            return _resolved_within(self.cost_range_, cost, X, rows)
         if cost is None:
             if needs_rows(self.cost_):
                 raise ValueError(
@@ -244,6 +250,24 @@ class RejectingRegressor(CheckedRegressor, ABC):
 def _resolved(cost: Cost, X: Any, rows: Any) -> Floats:
     """Look a column up in the table of the user; pass checked rows to a callable."""
     return resolve(cost, X if isinstance(cost, str) else rows, len(rows))
+
+
+def _resolved_within(cost_range: tuple[float, float], cost: Cost | None, X: Any, rows: Any) -> Floats:
+    """Resolve one cost for each row, all within the range."""
+    low, high = cost_range
+    if cost is None:
+        raise ValueError(
+            f"the model was fitted for every cost from {low} to {high}, so a decision needs one: "
+            "pass cost=, a number or one value per row"
+        )
+    row_cost = _resolved(cost, X, rows)
+    outside = (row_cost < low) | (row_cost > high)
+    if outside.any():
+        row = int(outside.argmax())
+        raise ValueError(
+            f"cost must be within {low} to {high}, the range the model was fitted for, got {row_cost[row]} at row {row}"
+        )
+    return row_cost
 
 
 def _column_of(cost: object) -> str | None:

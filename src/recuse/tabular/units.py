@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +36,21 @@ class Units:
 
     @classmethod
     def learn(
-        cls, train: Rows, everything: Rows, cost: Cost, *, scale_target: bool, loss: TargetLoss = SQUARED
+        cls,
+        train: Rows,
+        everything: Rows,
+        cost: Cost,
+        *,
+        scale_target: bool | Literal["centre"],
+        loss: TargetLoss = SQUARED,
     ) -> Self:
         """Learn the features from `everything` and the scales from the part trained on."""
         encoder = TableEncoder().fit(everything.X, everything.weight)
         mean, scale = target_moments(train.y, train.weight)
         if not scale_target:
-            mean, scale = 0.0 * mean, 1.0
+            mean = 0.0 * mean
+        if scale_target is not True:
+            scale = 1.0
         log_cost = None if is_constant(cost) else _learn_log(train)
         return cls(encoder, mean, scale if scale > 0 else 1.0, log_cost, loss)
 

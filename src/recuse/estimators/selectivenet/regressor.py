@@ -203,7 +203,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         return True
 
     def _check_parameters(self) -> None:
-        check_trial_parameters(self)
+        check_trial_parameters(self.get_params(deep=False))
         share = self.coverage is None or (is_rate(self.coverage) and self.coverage <= 1)
         require(share, "coverage", "None or a number > 0 and <= 1", self.coverage)
         require(is_count(self.batch_size, least=2), "batch_size", "an int >= 2", self.batch_size)
