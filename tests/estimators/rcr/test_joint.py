@@ -16,7 +16,7 @@ from recuse import RcRRegressor, surrogates
 from recuse.engine.stack import outputs
 from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, differ, mixed_frame, noisy_rows, same
 
-SMALL = {"epochs": 30, "slow_start": 10, "random_state": 0}
+SMALL = {"epochs": 30, "slow_start": 10, "n_members": 1, "random_state": 0}
 
 
 def make(**parameters):
@@ -377,7 +377,7 @@ class TestGoingOn:
         with pytest.raises(ValueError, match=r"X has 1 features, but RcRRegressor is expecting 2"):
             model.fit(X[:, :1], Y)
         with pytest.raises(
-            ValueError, match=r"fitted for the constant cost 1\.0, so it cannot go on with a cost that var"
+            ValueError, match=r"fitted for the constant cost 1\.0, so it cannot continue with a cost that var"
         ):
             model.fit(X, Y, cost=ROW_COST)
         assert model.decide(NEW) == before
@@ -417,9 +417,9 @@ class TestGoingOn:
 
     def test_partial_fit_refuses_to_change_a_constant_cost(self):
         model = make(cost=2.0).partial_fit(X, Y)
-        with pytest.raises(ValueError, match=r"goes on at the cost of its first call, 2\.0, got 3\.0"):
+        with pytest.raises(ValueError, match=r"continues at the cost of its first call, 2\.0, got 3\.0"):
             model.partial_fit(X, Y, cost=3.0)
-        with pytest.raises(ValueError, match=r"constant cost 2\.0, so it cannot go on with a cost that varies"):
+        with pytest.raises(ValueError, match=r"constant cost 2\.0, so it cannot continue with a cost that varies"):
             model.partial_fit(X, Y, cost=ROW_COST)
         assert model.partial_fit(X, Y, cost=2.0).cost_ == 2.0
 
