@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import TimeSeriesSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
@@ -731,3 +732,17 @@ BY_DESIGN = {"check_regressors_no_decision_function": "a rejecting regressor has
 )
 def test_it_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+def test_rows_in_no_test_part_train_regressors_only(learned):
+    order = np.argsort(X[:, 0])
+    model = make(cv=TimeSeriesSplit(3)).fit(X[order], Y[order])
+    in_test = {tuple(row) for row in model._units.features(X[order][20:]).astype(np.float32).tolist()}
+    for table, own in learned:
+        assert {*names_of(table), *names_of(own)} == in_test
+    assert np.isfinite(model.decision_function(NEW)).all()
+
+
+def test_a_single_test_part_is_refused():
+    with pytest.raises(ValueError, match=r"^cv must be a division with at least 2 test parts, got 1$"):
+        make(cv=THIRDS[:1]).fit(X, Y)
