@@ -149,7 +149,9 @@ def test_partial_fit_aims_at_the_loss():
 def test_training_goes_on_with_the_same_loss_only(go_on):
     model = joint(epochs=4, slow_start=1, warm_start=True).fit(X, Y)
     before = model.decide(NEW)
-    with pytest.raises(ValueError, match=r"first fitted for the squared loss and cannot continue with absolute: fit it"):
+    with pytest.raises(
+        ValueError, match=r"first fitted for the squared loss and cannot continue with absolute: fit it"
+    ):
         getattr(model.set_params(loss="absolute"), go_on)(X, Y)
     assert model.decide(NEW) == before
     getattr(model.set_params(loss="squared"), go_on)(X, Y)

@@ -650,7 +650,6 @@ class TestParameters:
             ({"cv": 2.0}, "cv must be an int >= 2, a splitter or an iterable of (train, test), got 2.0"),
             ({"warm_start": True}, "warm_start must be False with residuals='crossfit', got True"),
             ({"slow_start": 50}, "slow_start must be left at its default with residuals='crossfit', got 50"),
-            ({"residuals": "train"}, "cv must be left at its default unless residuals='crossfit', got 3"),
             (
                 {"network": "linear", "hidden": (5,)},
                 "hidden must be left at its default unless network='mlp', got (5,)",
@@ -661,6 +660,11 @@ class TestParameters:
     def test_an_impossible_parameter_is_refused(self, parameters, message):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             make(**parameters).fit(X, Y)
+
+    def test_folds_without_cross_fitting_warn_the_caller(self):
+        with pytest.warns(UserWarning, match=r"^cv has no effect unless residuals='crossfit'$") as caught:
+            make(residuals="train").fit(X, Y)
+        assert caught[0].filename == __file__
 
     def test_partial_fit_is_refused_before_and_after_a_fit(self):
         model = make()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
@@ -48,13 +49,16 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def _check_effect(parameters: Mapping[str, Any]) -> None:
-    """Refuse parameters that would have no effect, instead of ignoring them."""
+    """Refuse parameters that would have no effect.
+
+    For `cv` there is a warning only, since the checks of scikit-learn set it wherever there is one.
+    """
     if parameters["network"] != "mlp":
         usual = tuple(parameters["hidden"]) == HIDDEN
         require(usual, "hidden", "left at its default unless network='mlp'", parameters["hidden"])
     if parameters["residuals"] == "train":
-        cv = parameters["cv"]
-        require(is_count(cv) and cv == CV, "cv", "left at its default unless residuals='crossfit'", cv)
+        if not (is_count(parameters["cv"]) and parameters["cv"] == CV):
+            warnings.warn("cv has no effect unless residuals='crossfit'", UserWarning, stacklevel=5)
         cost_range = parameters["cost_range"]
         require(cost_range is None, "cost_range", "None unless residuals='crossfit'", cost_range)
         return
