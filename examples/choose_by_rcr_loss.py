@@ -1,8 +1,9 @@
-"""Model selection with scikit-learn's own tools, by the loss that counts."""
+"""Model selection by RcR loss with GridSearchCV."""
 
 from sklearn.model_selection import GridSearchCV
 
 from recuse import RcRRegressor, datasets
+from recuse.estimators import decide
 from recuse.metrics import rcr_scorer
 
 (X, y), _, (X_test, y_test) = datasets.split(datasets.load("auto_mpg"), repeat=0)
@@ -14,4 +15,4 @@ search = GridSearchCV(
 )
 search.fit(X, y)
 print("chosen:", search.best_params_)
-print("RcR loss on new rows:", round(search.best_estimator_.decide(X_test).evaluate(y_test)["rcr_loss"], 2))
+print("RcR loss on test rows:", round(decide(search, X_test).evaluate(y_test)["rcr_loss"], 2))

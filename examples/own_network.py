@@ -1,4 +1,4 @@
-"""Networks of your own: any torch module with one output, for the regressor and the rejector alike."""
+"""A network of your own for the regressor and the rejector: any torch module with one output."""
 
 from torch import nn
 

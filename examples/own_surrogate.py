@@ -1,4 +1,4 @@
-"""A binary loss of your own: what is true of it, and how it does beside the built-in ones."""
+"""A surrogate of your own: its properties, and its RcR loss compared with two of the paper's."""
 
 import torch
 

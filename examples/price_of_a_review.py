@@ -1,4 +1,4 @@
-"""A table, the price of a wrong prediction and the price of a review: when is it worth asking somebody?"""
+"""The cost of a rejection from the price of an error and the price of a manual review."""
 
 import pandas as pd
 
@@ -8,9 +8,9 @@ from recuse.costs import from_money
 cars = datasets.load("auto_mpg")
 (X, y), (X_more, y_more), (X_test, y_test) = datasets.split(cars, repeat=0)
 
-# an estimate that is 3 mpg off costs us 30 euros; having a car measured costs 20
+# an estimate that is 3 mpg off costs 30 euros; measuring a car costs 20
 cost = from_money(error=3.0, error_cost=30.0, review_cost=20.0)
-euros = 30.0 / 3.0**2  # of one squared mpg
+euros = 30.0 / 3.0**2  # per squared mpg
 
 model = RiskRejector(random_state=0).fit(pd.concat([X, X_more]), pd.concat([y, y_more]))
 measures = model.decide(X_test, cost=cost).evaluate(y_test)

@@ -1,4 +1,4 @@
-"""A training that can be asked to die: what a test and the process it starts must do alike."""
+"""A training that can kill its own process, shared by a test and the process that the test starts."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from recuse.deep.two_heads import TwoHeads
 
 
 class NoisyRows(Dataset):
-    """Rows changed at random each time they are read; a certain one may end the process."""
+    """Rows with random noise; reading one in a certain epoch may kill the process."""
 
     def __init__(self, dies_in_epoch=None):
         generator = torch.Generator().manual_seed(0)
@@ -35,7 +35,7 @@ class NoisyRows(Dataset):
 
 
 def run(folder, dies_in_epoch=None):
-    """Train for six epochs; with dropout, so that chance is everywhere."""
+    """Train for six epochs, with dropout, so that every random generator matters."""
     from recuse.deep.lightning import RejectionData, RejectionModule, Run, train
 
     torch.manual_seed(0)
@@ -43,4 +43,4 @@ def run(folder, dies_in_epoch=None):
     module = RejectionModule(TwoHeads(body, 8), cost=0.5, slow_start=2, learning_rate=1e-2)
     rows = RejectionData(NoisyRows(dies_in_epoch), NoisyRows(), batch_size=8, seed=1)
     place = None if folder is None else Path(folder)
-    return module, train(module, rows, Run(6, seed=1, folder=place, accelerator="cpu"))
+    return module, train(module, rows, Run(6, seed=1, folder=place, trainer={"accelerator": "cpu"}))

@@ -1,9 +1,12 @@
-"""Any form of cost becomes one checked array, and what is wrong with it is said in one sentence."""
+"""Any form of cost becomes one checked array, and a wrong cost gets one clear error."""
 
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +31,9 @@ def test_every_form_of_the_same_costs_gives_the_same_array(amounts):
         np.array(amounts),
         np.array(amounts)[:, None],
         frame["fee"],
+        pl.Series(amounts),
+        pa.chunked_array([pa.array(amounts)]),
+        pa.array(amounts),
         "fee",
         lambda X: X["fee"],
         lambda X: X["fee"].tolist(),
@@ -127,8 +133,72 @@ def test_an_error_as_dear_as_a_review_costs_its_own_square(error, price):
         ((1, 1, -3), r"^review_cost must be a finite number >= 0, got -3$"),
         ((1, 1, np.nan), r"^review_cost must be a finite number >= 0, got nan$"),
         ((np.inf, 1, 1), r"^error must be a finite number > 0, got inf$"),
+        (("10", 1, 1), r"^error must be a finite number > 0, got '10'$"),
+        ((1, None, 1), r"^error_cost must be a finite number > 0, got None$"),
+        ((1, 1, [2, 3]), r"^review_cost must be a finite number >= 0, got \[2, 3\]$"),
+        ((1e200, 1, 1), r"must be a finite number that does not round to 0, got inf for error=1e\+200, error_cost=1, "),
+        (
+            (1e-200, 1, 1),
+            r"must be a finite number that does not round to 0, got 0\.0 for error=1e-200, error_cost=1",
+        ),
     ],
 )
 def test_impossible_prices_are_refused_by_name(prices, message):
     with pytest.raises(ValueError, match=message):
         costs.from_money(*prices)
+
+
+def test_prices_of_any_size_are_converted_where_the_result_is_a_number():
+    assert costs.from_money(1e200, 1e300, 1.0) == pytest.approx(1e100)
+    assert costs.from_money(1e-200, 1e-300, 1.0) == pytest.approx(1e-100)
+    assert costs.from_money(Decimal("10"), 50, np.float32(18)) == 36.0
+    assert costs.from_money(10, 50, 0) == 0.0
+
+
+LABELLED = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=["x", "y", "z"])
+
+
+def test_a_series_with_the_labels_of_the_rows_in_another_order_is_aligned():
+    fees = pd.Series([30.0, 10.0, 20.0], index=["z", "x", "y"])
+    np.testing.assert_array_equal(costs.resolve(fees, LABELLED, 3), [10.0, 20.0, 30.0])
+    np.testing.assert_array_equal(costs.resolve(lambda X: fees, LABELLED, 3), [10.0, 20.0, 30.0])
+    np.testing.assert_array_equal(costs.resolve(fees.to_frame(), LABELLED, 3), [10.0, 20.0, 30.0])
+
+
+def test_a_series_is_taken_by_position_where_the_rows_have_no_labels():
+    fees = pd.Series([30.0, 10.0, 20.0], index=[2, 0, 1])
+    np.testing.assert_array_equal(costs.resolve(fees, LABELLED.to_numpy(), 3), [30.0, 10.0, 20.0])
+    np.testing.assert_array_equal(costs.resolve(fees, None, 3), [30.0, 10.0, 20.0])
+    np.testing.assert_array_equal(costs.resolve(pl.Series([3.0, 1.0, 2.0]), LABELLED, 3), [3.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize("labels", [["x", "y", "w"], [0, 1, 2]])
+def test_a_series_with_other_labels_than_the_rows_is_refused(labels):
+    with pytest.raises(ValueError, match=r"^cost must have the row labels of X, got no value for the label '[xz]' of"):
+        costs.resolve(pd.Series([1.0, 2.0, 3.0], index=labels), LABELLED, 3)
+
+
+def test_labels_that_occur_twice_cannot_be_aligned():
+    rows = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=["x", "x", "y"])
+    fees = pd.Series([1.0, 2.0, 3.0], index=["x", "x", "y"])
+    np.testing.assert_array_equal(costs.resolve(fees, rows, 3), [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"^cost must have unique row labels or those of X in the same order, got 'x'"):
+        costs.resolve(fees.iloc[::-1], rows, 3)
+
+
+@pytest.mark.parametrize("table", [pl.DataFrame, pa.table])
+def test_a_cost_may_name_a_column_of_any_table(table):
+    np.testing.assert_array_equal(costs.resolve("fee", table({"fee": [1.0, 2.0]}), 2), [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"^cost column 'fee' must be finite, got nan at row 1$"):
+        costs.resolve("fee", table({"fee": [1.0, None]}), 2)
+
+
+def test_errors_name_the_row_by_position_and_label():
+    with pytest.raises(ValueError, match=r"^cost must be >= 0, got -3\.0 at row 2 \(label 'z'\)$"):
+        costs.resolve([1.0, 2.0, -3.0], LABELLED, 3)
+
+
+@pytest.mark.parametrize("dates", [pd.to_datetime(["2024-01-01"]), np.array(["2024-01-01"], "M8[D]"), [1j]])
+def test_dates_and_complex_numbers_are_no_costs(dates):
+    with pytest.raises(ValueError, match=r"^cost must be numeric, got (datetime64|complex)"):
+        costs.resolve(dates, None, 1)

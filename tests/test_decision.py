@@ -6,11 +6,14 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recuse import Decision, losses, metrics
+from recuse.decision import LOSS_SAVED, SURROGATE_SCORE
 
 FIELDS = ("prediction", "accepted", "score", "cost")
 INDEX = pd.Index(["a", "b", "c", "d"], name="car")
@@ -125,7 +128,7 @@ def by_pinball(index=INDEX):
 
 
 def changed_to(decision, **changes):
-    fields = {name: getattr(decision, name) for name in (*FIELDS, "index", "loss")}
+    fields = {name: getattr(decision, name) for name in (*FIELDS, "index", "loss", "target_names", "score_unit")}
     return Decision(**{**fields, **changes})
 
 
@@ -182,6 +185,65 @@ def test_the_truth_must_have_as_many_targets_as_the_decision():
     assert changed_to(example(), prediction=TWO).evaluate(TWO)["always_accept"] == 0
 
 
+NAMED = changed_to(example(), prediction=TWO, target_names=["kw", "volt"])
+
+
+def test_target_names_are_those_of_the_columns():
+    assert list(NAMED.to_frame().columns)[:2] == ["prediction_kw", "prediction_volt"]
+    assert changed_to(example(), target_names=["kw"]).to_frame().columns[0] == "prediction"
+
+
+@pytest.mark.parametrize("table", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+def test_columns_of_the_truth_are_found_by_name(table):
+    truth = pd.DataFrame(TWO, columns=["kw", "volt"])
+    unlabelled = changed_to(NAMED, index=None)
+    assert unlabelled.evaluate(table(truth))["always_accept"] == 0
+    assert unlabelled.evaluate(table(truth[["volt", "kw"]]))["always_accept"] == 0
+    with pytest.raises(ValueError, match=r"^y_true must have the columns \['kw', 'volt'\], got \['kw', 'ampere'\]$"):
+        unlabelled.evaluate(table(truth.rename(columns={"volt": "ampere"})))
+
+
+def test_truth_and_weights_are_matched_by_label():
+    y = pd.Series([1.0, 3.0, 6.0, 9.0], index=list("abcd"))
+    weight = pd.Series([1.0, 2.0, 3.0, 4.0], index=list("abcd"))
+    expected = example().evaluate(y.to_numpy(), sample_weight=weight.to_numpy())
+    assert example().evaluate(y.sample(frac=1, random_state=1), sample_weight=weight[::-1]) == expected
+    assert example(None).evaluate(y, sample_weight=weight) == expected
+    with pytest.raises(ValueError, match=r"^y_true must have the row labels of X, got no value for the label 'a' of X"):
+        example().evaluate(y.reset_index(drop=True))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [pd.Series.to_frame, pl.from_pandas, lambda y: pa.array(y), lambda y: pl.from_pandas(y.to_frame("y")), list],
+    ids=["one column", "polars", "pyarrow", "polars table", "list"],
+)
+def test_evaluate_takes_the_truth_of_any_library(form):
+    y = pd.Series([1.0, 3.0, 6.0, 9.0])
+    assert example(None).evaluate(form(y)) == example(None).evaluate(y.to_numpy())
+
+
+def test_costs_are_matched_to_the_index_by_label():
+    cost = pd.Series([8, 7, 6, 5], index=list("dcba"))
+    assert changed_to(example(), cost=cost) == example()
+
+
+def test_names_and_unit_stay_with_the_decision_however_it_is_cut_or_copied():
+    decision = changed_to(NAMED, score_unit=LOSS_SAVED)
+    for other in (decision[1:3], decision[0], pickle.loads(pickle.dumps(decision)), copy.deepcopy(decision)):
+        assert (other.target_names, other.score_unit) == (("kw", "volt"), "loss saved by accepting")
+    assert pickle.loads(pickle.dumps(decision)) == decision
+    assert decision != NAMED
+    assert changed_to(NAMED, target_names=["volt", "kw"]) != NAMED
+
+
+def test_the_unit_of_the_score_is_shown_and_goes_with_the_frame():
+    decision = changed_to(example(), score_unit=SURROGATE_SCORE)
+    assert repr(decision) == "Decision(4 rows: 2 accepted, 2 rejected; score: surrogate score, no unit)"
+    assert decision.to_frame().attrs == {"score_unit": "surrogate score, no unit"}
+    assert example().to_frame().attrs == {}
+
+
 def test_decisions_are_equal_when_all_rows_and_labels_are():
     assert example() == example()
     assert example(None) == example(None)
@@ -234,6 +296,14 @@ def test_the_repr_counts_rows_and_shows_none_of_them():
         ((1.0, True, 1.0, 1.0), r"^prediction must have one value for each of 1 rows, got shape \(\)$"),
         (([1, 2], [1, 0.3], [1, 2], 1), r"^accepted must be True or False, got 0\.3$"),
         (([1, 2], [True, np.nan], [1, 2], 1), r"^accepted must be True or False, got nan$"),
+        (
+            ([1, 2], [True, True], [1, 2], 1, None, "squared", ["kw", "volt"]),
+            r"^target_names must be 1 different names, one for each target, got \['kw', 'volt'\]$",
+        ),
+        (
+            ([[1, 2]], [True], [1], 1, None, "squared", ["kw", "kw"]),
+            r"^target_names must be 2 different names, one for each target, got \['kw', 'kw'\]$",
+        ),
         (([1, 2], [True, True], [1, 2], 1, pd.Index(["a"])), r"^index must have one label for each of 2 rows, got 1$"),
     ],
 )

@@ -1,8 +1,12 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from recuse import Decision
+from recuse import Decision, RiskRejector
 from recuse.displays import CostCurveDisplay, RiskCoverageDisplay
 
 
@@ -65,3 +69,14 @@ def test_displays_measure_and_name_the_loss_of_the_decisions(rows):
 def test_the_squared_error_has_its_usual_name(rows):
     assert CostCurveDisplay.from_estimator(AnyCost(), *rows, costs=[1.0]).ax_.get_xlabel().endswith("(squared units)")
     assert RiskCoverageDisplay.from_estimator(AnyCost(), *rows).ax_.get_ylabel().startswith("mean squared error")
+
+
+def test_the_estimator_may_be_inside_a_pipeline(rows):
+    X, y = rows[0], np.sin(9 * rows[0][:, 0])
+    pipeline = make_pipeline(StandardScaler(), RiskRejector(LinearRegression(), KNeighborsRegressor(), random_state=0))
+    pipeline.fit(X, y)
+    scaled = pipeline[:-1].transform(X)
+    curve = CostCurveDisplay.from_estimator(pipeline, X, y, costs=[0.2, 0.6]).curve
+    assert curve.equals(CostCurveDisplay.from_estimator(pipeline[-1], scaled, y, costs=[0.2, 0.6]).curve)
+    area = RiskCoverageDisplay.from_estimator(pipeline, X, y).area
+    assert area == RiskCoverageDisplay.from_estimator(pipeline[-1], scaled, y).area

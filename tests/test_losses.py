@@ -112,8 +112,8 @@ def test_all_names_are_known():
     [
         (lambda: losses.get("square"), ValueError, r"^loss must be one of squared, .*pinball, got 'square'$"),
         (lambda: losses.get("squared:2"), ValueError, r"^the squared loss takes no number, got 'squared:2'$"),
-        (lambda: losses.get("pinball:high"), ValueError, r"number behind the colon.*, got 'pinball:high'$"),
-        (lambda: losses.get("huber:"), ValueError, r"number behind the colon.*, got 'huber:'$"),
+        (lambda: losses.get("pinball:high"), ValueError, r"number after the colon.*, got 'pinball:high'$"),
+        (lambda: losses.get("huber:"), ValueError, r"number after the colon.*, got 'huber:'$"),
         (lambda: losses.get(0.9), TypeError, r"^loss must be a name or a TargetLoss, got 0\.9$"),
         (lambda: losses.get(Squared), TypeError, r"^loss must be a name or a TargetLoss"),
         (lambda: losses.get("pinball:1"), ValueError, r"^quantile of the pinball loss .* 0 and 1, got 1\.0$"),
@@ -178,8 +178,8 @@ def test_the_best_score_accepts_iff_the_expected_loss_is_below_the_cost(
 ):
     risk = expected_loss(loss, prediction, distribution)
     if abs(risk - cost) < 0.02 * max(risk, cost):
-        return  # where both are alike, either will do
-    sizes = np.geomspace(1e-3, 10, 200)  # the best score is near zero where risk and cost are nearly alike
+        return  # equal risk and cost allow either decision
+    sizes = np.geomspace(1e-3, 10, 200)  # the best score is near zero where risk and cost are nearly equal
     accept, reject = (theory.surrogate_risk(risk, cost, sign * sizes, surrogate).min() for sign in (1, -1))
     assert (accept < reject) == (risk < cost)
 

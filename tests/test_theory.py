@@ -159,7 +159,7 @@ def test_the_regressor_is_consistent_wherever_the_rejector_accepts(r, name):
 
 @pytest.mark.parametrize("name", ["mae", "hinge", "square"])
 def test_the_regressor_is_free_where_the_loss_vanishes(name):
-    """mae-con says only: at r = -1 any prediction is as good as the mean."""
+    """mae-con guarantees no more: at r = -1 any prediction is as good as the mean."""
     assert theory.surrogate_risk(1.0, 5.0, -1.0, name) == theory.surrogate_risk(99.0, 5.0, -1.0, name)
 
 
@@ -368,7 +368,7 @@ def test_a_memorising_rejector_breaks_the_printed_bound_and_not_the_derived_one(
     """H = {0}, y = M2, c = 0, R = every function into [-B, B], x continuous.
 
     Rejecting the n rows seen and accepting every other is an empirical risk minimiser. It misses the optimum,
-    r = -B everywhere, by M2^2 (l(B, -1) - l(-B, -1)), whatever n. Rad(H) = 0 and Rad(R) = B.
+    r = -B everywhere, by M2^2 (l(B, -1) - l(-B, -1)) for every n. Rad(H) = 0 and Rad(R) = B.
     """
     M2, B = 100.0, 0.1
     risk = theory.surrogate_risk(M2**2, 0.0, [B, -B], "sigmoid")

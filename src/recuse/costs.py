@@ -1,13 +1,14 @@
-"""What a rejection costs: a number, one value per row, a callable or a column -> one checked array.
+"""Conversion of rejection costs, given as a number, per row, by a callable or by a column, to one checked array.
 
-Every cost in the package is in the units of the loss: squared-error units, those of ``(h(x) - y) ** 2``, unless a model
-was told to aim at another. Whatever form a user gives it in, `resolve` is the one place that turns it into an array
-and says what is wrong with it.
+Every cost in the package is in the units of the loss: squared-error units, those of ``(h(x) - y) ** 2``, unless the
+model minimises another loss.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -15,22 +16,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from recuse.dataframes import aligned, float_array, row_index, row_name, to_pandas
+
 Cost = float | ArrayLike | Callable[[Any], ArrayLike] | str
 
 __all__ = ["Cost", "from_money", "is_constant", "needs_rows", "resolve", "row_values"]
 
 
 def from_money(error: float, error_cost: float, review_cost: float) -> float:
-    """Turn prices into squared-error units, for models that aim at the squared error.
+    """Convert prices to squared-error units, for models that minimise the squared error.
 
     Parameters
     ----------
     error : float
-        The size of an error, in the units of the target ...
+        The size of an error, in the units of the target.
     error_cost : float
-        ... and the money such an error costs. Twice the error costs four times as much.
+        The price of an error of that size. Twice the error costs four times as much.
     review_cost : float
-        The money one review, that is one rejection, costs.
+        The price of one review, that is of one rejection.
 
     Returns
     -------
@@ -39,17 +42,34 @@ def from_money(error: float, error_cost: float, review_cost: float) -> float:
 
     Examples
     --------
-    A forecast that is 10 kW off costs 50 euros; asking the engineer costs 18:
+    An error of 10 kW in a forecast costs 50 euros, and the time of an engineer 18:
 
     >>> from_money(error=10, error_cost=50, review_cost=18)
     36.0
     """
-    for name, value in (("error", error), ("error_cost", error_cost)):
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be a finite number > 0, got {value}")
-    if not (np.isfinite(review_cost) and review_cost >= 0):
-        raise ValueError(f"review_cost must be a finite number >= 0, got {review_cost}")
-    return float(review_cost) * float(error) ** 2 / float(error_cost)
+    size = _price("error", error, positive=True)
+    price = _price("error_cost", error_cost, positive=True)
+    review = _price("review_cost", review_cost, positive=False)
+    try:
+        cost = float(review * size**2 / price)  # exact up to here, so no product overflows on the way
+    except OverflowError:
+        cost = math.inf
+    if not math.isfinite(cost) or (cost == 0 and review > 0):
+        raise ValueError(
+            "review_cost * error ** 2 / error_cost must be a finite number that does not round to 0, "
+            f"got {cost} for error={error}, error_cost={error_cost}, review_cost={review_cost}"
+        )
+    return cost
+
+
+def _price(name: str, value: Any, *, positive: bool) -> Fraction:
+    try:
+        number = math.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number) or number < 0 or (positive and number == 0):
+        raise ValueError(f"{name} must be a finite number {'> 0' if positive else '>= 0'}, got {value!r:.80}")
+    return Fraction(number)
 
 
 def is_constant(cost: Cost) -> bool:
@@ -64,19 +84,26 @@ def is_constant(cost: Cost) -> bool:
 
 
 def needs_rows(cost: Cost) -> bool:
-    """Whether the cost is an array that belongs to the rows it was given with, and to no others."""
+    """Whether the cost is an array, which serves only the rows it was given with.
+
+    Examples
+    --------
+    >>> needs_rows([3.0, 4.0]), needs_rows(3.0), needs_rows("fee")
+    (True, False, False)
+    """
     return not (is_constant(cost) or isinstance(cost, str) or callable(cost))
 
 
 def resolve(cost: Cost, X: Any, n_rows: int) -> NDArray[np.float64]:
-    """Turn any form of cost into one finite, non-negative value per row.
+    """Convert any form of cost to one finite, non-negative value per row.
 
     Parameters
     ----------
     cost : float, array-like of shape (n_rows,), callable or str
-        A callable receives `X` and returns one of the other forms; a string names a column of `X`.
-    X : array-like or DataFrame
-        The rows, for callables and column names.
+        A callable receives `X` and returns a number or an array-like; a string names a column of `X`. A pandas Series
+        with the labels of a pandas `X` in another order is brought into the order of `X`.
+    X : array-like, DataFrame or None
+        The rows, for callables, column names and labels.
     n_rows : int
         How many values are needed.
 
@@ -93,16 +120,31 @@ def resolve(cost: Cost, X: Any, n_rows: int) -> NDArray[np.float64]:
     """
     source = "cost"
     if isinstance(cost, str):
-        source, cost = f"cost column {cost!r}", _column(X, cost)
+        source, cost = f"cost column {cost!r}", _column(to_pandas(X), cost)
     elif callable(cost):
         source, cost = "the cost returned by the callable", cost(X)
     if cost is None:
         raise ValueError(f"{source} is missing: give a number, one value per row, a callable or a column name")
-    return row_values(cost, source, n_rows)
+    index = row_index(X)
+    return row_values(aligned(cost, index, source), source, n_rows, index)
 
 
-def row_values(values: ArrayLike, source: str, n_rows: int) -> NDArray[np.float64]:
-    """Turn a number or one value per row into finite, non-negative values; errors speak of `source`.
+def row_values(values: ArrayLike, source: str, n_rows: int, index: pd.Index[Any] | None = None) -> NDArray[np.float64]:
+    """Convert a number or one value per row to finite, non-negative values.
+
+    Parameters
+    ----------
+    values : float or array-like of shape (n_rows,)
+    source : str
+        How errors name the values.
+    n_rows : int
+        How many values are needed.
+    index : pandas Index, optional
+        The labels by which errors name rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
 
     Examples
     --------
@@ -110,7 +152,12 @@ def row_values(values: ArrayLike, source: str, n_rows: int) -> NDArray[np.float6
     Traceback (most recent call last):
     ValueError: sample_weight must be >= 0, got -2.0 at row 1
     """
-    return _checked(_numbers(values, source), source, n_rows)
+    rows = _broadcast(float_array(values, source), source, n_rows)
+    for wrong, rule in ((~np.isfinite(rows), "finite"), (rows < 0, ">= 0")):
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise ValueError(f"{source} must be {rule}, got {rows[row]} at {row_name(row, index)}")
+    return rows
 
 
 def _column(X: Any, name: str) -> pd.Series[Any]:
@@ -121,25 +168,11 @@ def _column(X: Any, name: str) -> pd.Series[Any]:
     return X[name]
 
 
-def _numbers(values: Any, source: str) -> NDArray[np.float64]:
-    try:
-        if isinstance(values, pd.Series):  # its gaps may be of any type
-            return values.to_numpy(dtype=np.float64, na_value=np.nan)
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{source} must be numeric, got {values!r:.80}") from error
-
-
-def _checked(values: NDArray[np.float64], source: str, n_rows: int) -> NDArray[np.float64]:
+def _broadcast(values: NDArray[np.float64], source: str, n_rows: int) -> NDArray[np.float64]:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n_rows):
         raise ValueError(
             f"{source} must be a number or have one value for each of {n_rows} rows, got shape {values.shape}"
         )
-    rows = np.broadcast_to(values, (n_rows,)).copy()
-    for wrong, rule in ((~np.isfinite(rows), "finite"), (rows < 0, ">= 0")):
-        if wrong.any():
-            row = int(wrong.argmax())
-            raise ValueError(f"{source} must be {rule}, got {rows[row]} at row {row}")
-    return rows
+    return np.broadcast_to(values, (n_rows,)).copy()

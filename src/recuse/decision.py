@@ -1,7 +1,8 @@
-"""Decision: what a rejecting regressor says about some rows - predictions, acceptances, scores, costs."""
+"""The decisions of a rejecting regressor: predictions, acceptances, scores and costs of some rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -11,9 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from recuse import losses, metrics
 from recuse.costs import resolve
+from recuse.dataframes import aligned
 from recuse.losses import SQUARED, LossLike, TargetLoss
 
-__all__ = ["Decision"]
+__all__ = ["LOSS_SAVED", "SURROGATE_SCORE", "Decision"]
+
+LOSS_SAVED = "loss saved by accepting"
+SURROGATE_SCORE = "surrogate score, no unit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,16 +28,23 @@ class Decision:
     Parameters
     ----------
     prediction : array-like of shape (n_rows,) or (n_rows, n_outputs)
-        h(x), also where the row was rejected: a rejection is a field of its own, never a magic value.
+        h(x), also of rejected rows: `accepted` marks rejections, no special value of the prediction does.
     accepted : array-like of bool of shape (n_rows,)
     score : array-like of shape (n_rows,)
-        How clearly the row was accepted; larger is more acceptable.
+        Estimators accept a row if its score is > 0; rows with a larger score are more acceptable.
     cost : float or array-like of shape (n_rows,)
-        What rejecting each row costs, in the units of the loss.
+        The cost of rejecting each row, in the units of the loss.
     index : pandas Index, optional
-        The labels of the rows when the input was a DataFrame.
+        The labels of the rows if the input was a pandas DataFrame.
     loss : str or TargetLoss, default="squared"
-        What the cost is weighed against, and what `evaluate` measures by; see `recuse.losses`.
+        The loss that the cost is compared with and that `evaluate` measures; see `recuse.losses`.
+    target_names : sequence of str, optional
+        One name for each target. `to_frame` names the columns of several targets by them, and `evaluate` finds the
+        columns of the true targets by them.
+    score_unit : str, optional
+        What the score measures. Estimators use `LOSS_SAVED`, "loss saved by accepting", for the cost less the expected
+        loss, in the units of the loss; and `SURROGATE_SCORE`, "surrogate score, no unit", where only the sign and the
+        order of the scores have a meaning.
 
     Examples
     --------
@@ -48,10 +60,10 @@ class Decision:
 
     With several targets a row is accepted or rejected as a whole:
 
-    >>> Decision([[3.0, 1.0], [8.0, 5.0]], [True, False], [0.7, -0.1], 2.0, loss="absolute").to_frame()
-       prediction_0  prediction_1  accepted  score  cost
-    0           3.0           1.0      True    0.7   2.0
-    1           8.0           5.0     False   -0.1   2.0
+    >>> Decision([[3.0, 1.0], [8.0, 5.0]], [True, False], [0.7, -0.1], 2.0, target_names=["kw", "volt"]).to_frame()
+       prediction_kw  prediction_volt  accepted  score  cost
+    0            3.0              1.0      True    0.7   2.0
+    1            8.0              5.0     False   -0.1   2.0
     """
 
     prediction: NDArray[np.float64]
@@ -60,6 +72,8 @@ class Decision:
     cost: NDArray[np.float64]
     index: pd.Index[Any] | None = field(default=None, repr=False)
     loss: TargetLoss = SQUARED
+    target_names: tuple[str, ...] | None = None
+    score_unit: str | None = None
 
     def __init__(
         self,
@@ -69,6 +83,8 @@ class Decision:
         cost: ArrayLike,
         index: pd.Index[Any] | None = None,
         loss: LossLike = SQUARED,
+        target_names: Sequence[str] | None = None,
+        score_unit: str | None = None,
     ) -> None:
         rows, flags = np.array(prediction, dtype=np.float64), np.array(accepted)
         n_rows = _count_rows(rows)
@@ -77,7 +93,7 @@ class Decision:
         columns = {
             "accepted": flags.astype(np.bool_),
             "score": np.array(score, dtype=np.float64),
-            "cost": resolve(cost, None, n_rows),
+            "cost": resolve(aligned(cost, index, "cost"), None, n_rows),
         }
         for name, column in columns.items():
             if column.shape != (n_rows,):
@@ -89,6 +105,8 @@ class Decision:
             raise ValueError(f"index must have one label for each of {n_rows} rows, got {len(index)}")
         object.__setattr__(self, "index", index)
         object.__setattr__(self, "loss", losses.get(loss))
+        object.__setattr__(self, "target_names", _checked_names(target_names, rows))
+        object.__setattr__(self, "score_unit", score_unit)
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -104,6 +122,8 @@ class Decision:
             self.cost[rows],
             index=None if self.index is None else self.index[rows],
             loss=self.loss,
+            target_names=self.target_names,
+            score_unit=self.score_unit,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -114,13 +134,14 @@ class Decision:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        """Pickle by the constructor, so that what comes back is immutable too."""
+        """Unpickle by the constructor, which makes the arrays read-only."""
         return type(self), tuple(self._column(f.name) for f in fields(self))
 
     def __repr__(self) -> str:
         accepted = int(self.accepted.sum())
-        by = "" if self.loss == SQUARED else f"; {self.loss.name} loss"
-        return f"Decision({len(self)} rows: {accepted} accepted, {len(self) - accepted} rejected{by})"
+        loss = "" if self.loss == SQUARED else f"; {self.loss.name} loss"
+        unit = "" if self.score_unit is None else f"; score: {self.score_unit}"
+        return f"Decision({len(self)} rows: {accepted} accepted, {len(self) - accepted} rejected{loss}{unit})"
 
     @property
     def rejection_rate(self) -> float:
@@ -128,17 +149,27 @@ class Decision:
         return float(np.mean(~self.accepted)) if len(self) else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
-        """Give one column per field, and one for each target of several, indexed like the input."""
+        """Give a table with the index of the input and a column for each field, and for each of several targets.
+
+        ``to_frame().attrs["score_unit"]`` is the unit of the score, if it is known.
+        """
         columns = {name: self._column(name) for name in ("accepted", "score", "cost")}
-        return pd.DataFrame({**self._predictions(), **columns}, index=self.index)
+        frame = pd.DataFrame({**self._predictions(), **columns}, index=self.index)
+        if self.score_unit is not None:
+            frame.attrs["score_unit"] = self.score_unit
+        return frame
 
     def _predictions(self) -> dict[str, NDArray[np.float64]]:
         if self.prediction.ndim == 1:
             return {"prediction": self.prediction}
-        return {f"prediction_{output}": column for output, column in enumerate(self.prediction.T)}
+        names = self.target_names or range(self.prediction.shape[1])
+        return {f"prediction_{name}": column for name, column in zip(names, self.prediction.T, strict=True)}
 
-    def evaluate(self, y_true: ArrayLike, *, sample_weight: ArrayLike | None = None) -> dict[str, float]:
-        """Measure the decisions against the truth, by their own loss; see `recuse.metrics.evaluate`."""
+    def evaluate(self, y_true: Any, *, sample_weight: ArrayLike | None = None) -> dict[str, float]:
+        """Compute all measures of these decisions with their loss; see `recuse.metrics.evaluate`.
+
+        Pandas targets and weights are matched to the rows by label, columns of several targets by name.
+        """
         return metrics.evaluate(y_true, self, sample_weight=sample_weight)
 
     def _column(self, name: str) -> Any:
@@ -150,3 +181,12 @@ def _count_rows(prediction: NDArray[np.float64]) -> int:
     if prediction.ndim == 1 or (prediction.ndim == 2 and prediction.shape[1] > 1):
         return len(prediction)
     raise ValueError(f"prediction must have one value for each of {prediction.size} rows, got shape {prediction.shape}")
+
+
+def _checked_names(names: Sequence[str] | None, prediction: NDArray[np.float64]) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    count = 1 if prediction.ndim == 1 else prediction.shape[1]
+    if isinstance(names, str) or len(names) != count or len(set(names)) != count:
+        raise ValueError(f"target_names must be {count} different names, one for each target, got {names!r}")
+    return tuple(str(name) for name in names)

@@ -1,4 +1,4 @@
-"""Pictures of what a rejecting regressor is worth: measures in, matplotlib axes out.
+"""Plots of the loss against the cost and of the risk against the coverage.
 
 As in scikit-learn, a Display computes in ``from_*`` and draws in ``plot``.
 """
@@ -14,25 +14,26 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from recuse import losses, metrics
+from recuse.estimators.composition import decide
 from recuse.extras import import_extra
 from recuse.losses import SQUARED, LossLike, TargetLoss
 
 __all__ = ["PALETTE", "CostCurveDisplay", "RiskCoverageDisplay"]
 
-# Okabe and Ito (2008): eight colours that people with any kind of colour vision tell apart
+# Okabe and Ito (2008): eight colours that can be distinguished with any kind of colour vision
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 
 
 @dataclass
 class CostCurveDisplay:
-    """RcR loss against the cost of a rejection, between the yardsticks.
+    """RcR loss against the cost of a rejection, with those of accepting all, rejecting all and the oracle.
 
     Attributes
     ----------
     curve : DataFrame
-        As `recuse.metrics.cost_curve` gives it.
+        From `recuse.metrics.cost_curve`.
     loss : TargetLoss
-        What the cost is stated in.
+        The loss in whose units the cost is.
     ax_, figure_ : matplotlib Axes and Figure, once plotted
     """
 
@@ -43,22 +44,23 @@ class CostCurveDisplay:
 
     @classmethod
     def from_predictions(cls, y_true: ArrayLike, decisions: Iterable[metrics.DecisionLike], **plot: Any) -> Self:
-        """Measure decisions taken at several costs, each by its own loss, and draw."""
-        taken = list(decisions)
-        curve = metrics.cost_curve(y_true, taken)
-        return cls(curve, loss=getattr(taken[0], "loss", SQUARED)).plot(**plot)
+        """Plot the measures of decisions at several costs, each by its own loss."""
+        at_each_cost = list(decisions)
+        curve = metrics.cost_curve(y_true, at_each_cost)
+        return cls(curve, loss=getattr(at_each_cost[0], "loss", SQUARED)).plot(**plot)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, costs: Iterable[float], **plot: Any) -> Self:
-        """Let one estimator that serves any cost decide at several, and draw."""
-        return cls.from_predictions(y, [estimator.decide(X, cost=cost) for cost in costs], **plot)
+        """Plot the measures of a fitted estimator that can decide at any cost, also inside a Pipeline or search."""
+        return cls.from_predictions(y, [decide(estimator, X, cost=cost) for cost in costs], **plot)
 
     def plot(self, ax: Any = None, *, name: str = "with rejection") -> Self:
-        """Draw the loss, what always accepting and always rejecting would cost, and what they lose."""
+        """Draw the loss beside those of accepting all, rejecting all and the oracle; the area between is the saving."""
         self.figure_, self.ax_ = _axes(ax)
         curve, cost = self.curve, self.curve["cost"]
-        best = np.minimum(curve["always_accept"], curve["always_reject"])
-        self.ax_.fill_between(cost, curve["rcr_loss"], best, where=curve["rcr_loss"] <= best, alpha=0.15, lw=0)
+        alternative = np.minimum(curve["always_accept"], curve["always_reject"])
+        saves = curve["rcr_loss"] <= alternative
+        self.ax_.fill_between(cost, curve["rcr_loss"], alternative, where=saves, alpha=0.15, lw=0)
         self.ax_.plot(cost, curve["always_accept"], "--", color=PALETTE[6], lw=1, label="always predict")
         self.ax_.plot(cost, curve["always_reject"], ":", color=PALETTE[6], lw=1.4, label="always reject")
         self.ax_.plot(cost, curve["rcr_loss"], "o-", color=PALETTE[0], lw=2, label=name)
@@ -76,11 +78,11 @@ class RiskCoverageDisplay:
     Attributes
     ----------
     coverage, risk : ndarray
-        As `recuse.metrics.risk_coverage_curve` gives them.
+        From `recuse.metrics.risk_coverage_curve`.
     area : float
         Area under the curve.
     loss : TargetLoss
-        What the risk is the mean of.
+        The loss whose mean is the risk.
     ax_, figure_ : matplotlib Axes and Figure, once plotted
     """
 
@@ -95,19 +97,19 @@ class RiskCoverageDisplay:
     def from_predictions(
         cls, y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, *, loss: LossLike = SQUARED, **plot: Any
     ) -> Self:
-        """Order the rows by their score, and draw."""
+        """Plot the risk of the rows in the order of their scores."""
         coverage, risk, _ = metrics.risk_coverage_curve(y_true, y_pred, score, loss=loss)
         area = metrics.area_under_risk_coverage(y_true, y_pred, score, loss=loss)
         return cls(coverage, risk, area, loss=losses.get(loss)).plot(**plot)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, cost: Any = None, **plot: Any) -> Self:
-        """Let a fitted estimator score the rows, and draw."""
-        decision = estimator.decide(X, cost=cost)
+        """Plot the risk of the rows in the order of the scores of an estimator, also inside a Pipeline or search."""
+        decision = decide(estimator, X, cost=cost)
         return cls.from_predictions(y, decision.prediction, decision.score, loss=decision.loss, **plot)
 
     def plot(self, ax: Any = None, *, name: str = "model", color: str = PALETTE[0]) -> Self:
-        """Draw the curve; call it again with the same axes to compare several models."""
+        """Draw the curve; several models can share the axes."""
         self.figure_, self.ax_ = _axes(ax)
         self.ax_.plot(self.coverage, self.risk, color=color, lw=2, label=f"{name} (area {self.area:.3g})")
         measure = "squared error" if self.loss == SQUARED else f"{self.loss.name} loss"

@@ -1,4 +1,4 @@
-"""Optional dependencies: a module's name in, the module or an error that names the pip command out."""
+"""Import of optional dependencies, with an error that names the pip command."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""What a prediction costs: residuals h(x) - y in, the loss of each and its slope out.
+"""Losses of a prediction as functions of its residual h(x) - y, with their slopes.
 
-The squared error is the default everywhere and the one the paper's theorems are about. Here is what carries over to
-any loss L >= 0 of the residual, with D(h) = E[L(h(x) - y) | x] in the place of the conditional squared error:
+The squared error is the default, and the paper's theorems assume it. The following holds for any loss L >= 0 of the
+residual, with D(h) = E[L(h(x) - y) | x] instead of the conditional squared error:
 
 - The best pair predicts h*(x), which minimises D, and accepts iff D(h*) < c(x). h* is the mean for the squared error,
   the median for the absolute error and the q-quantile for the pinball loss. With several targets the loss of a row is
   the mean over them; by the squared error, a row is then accepted iff the mean of their variances is below the cost.
 - The surrogate psi = L(h(x) - y) l(r, -1) + c l(r, +1) has the conditional risk D(h) l(r, -1) + c l(r, +1), which
-  knows the loss only through D. So if l is classification-calibrated, the r that minimises it accepts where
-  D(h) < c and rejects where D(h) > c, whatever h is; and if l is positive everywhere, h* minimises it, whatever r is.
+  depends on the loss through D only. So if l is classification-calibrated, the r that minimises it accepts where
+  D(h) < c and rejects where D(h) > c, for any h; and if l is positive everywhere, h* minimises it, for any r.
 
-The paper's bound of the estimation error is derived from the squared error itself and is claimed for no other loss.
+The paper's bound of the estimation error uses properties of the squared error and does not extend to other losses.
 
-A cost is stated in the units of the loss: those of the target squared for the squared error and for Huber's loss, those
+A cost is in the units of the loss: those of the target squared for the squared error and for Huber's loss, those
 of the target itself for the absolute error and the pinball loss.
 """
 
@@ -35,9 +35,9 @@ Values = TypeVar("Values", NDArray[np.float64], Tensor)
 
 
 class TargetLoss(ABC):
-    """A loss of the residual e = h(x) - y, element by element, for arrays and tensors alike.
+    """A loss of the residual e = h(x) - y, element by element, for arrays and tensors.
 
-    Derive from it to bring a loss of your own; make it a frozen dataclass, so that equal losses compare equal.
+    To define a loss of your own, derive a frozen dataclass from it, so that equal losses compare equal.
     """
 
     @abstractmethod
@@ -54,12 +54,12 @@ class TargetLoss(ABC):
 
     @abstractmethod
     def unit(self, scale: float) -> float:
-        """Give what a loss of one, for a target in units of `scale`, is in the units of this one."""
+        """Give the value, in units of this loss, of one unit of ``scaled(scale)``."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """How `get` knows it, and how messages call it."""
+        """The name for `get` and for messages."""
 
     def of_rows(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give the loss of every row: of its residual, or the mean over several (row, output)."""
@@ -137,7 +137,7 @@ class Absolute(TargetLoss):
 @final
 @dataclass(frozen=True)
 class Huber(TargetLoss):
-    """Huber's loss: e^2 / 2 up to |e| = delta, and from there on the straight line that goes on smoothly.
+    """Huber's loss: e^2 / 2 up to |e| = delta, and linear beyond, with the same slope at delta.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Huber(TargetLoss):
         return near * (residual - near / 2)
 
     def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
-        """Give e, but no further from zero than delta, times the weight."""
+        """Give e, clipped to [-delta, delta], times the weight."""
         return self._near(residual) * weight
 
     def _near(self, residual: Values) -> Values:
@@ -236,7 +236,7 @@ LossLike: TypeAlias = str | TargetLoss
 SQUARED = Squared()
 
 _BY_NAME: dict[str, type[Any]] = {"squared": Squared, "absolute": Absolute, "huber": Huber, "pinball": Pinball}
-_WITH_A_NUMBER = ("huber", "pinball")
+_WITH_PARAMETER = ("huber", "pinball")
 
 
 def names() -> tuple[str, ...]:
@@ -251,13 +251,13 @@ def names() -> tuple[str, ...]:
 
 
 def get(loss: LossLike) -> TargetLoss:
-    """Look a loss up.
+    """Look up a loss.
 
     Parameters
     ----------
     loss : str or TargetLoss
-        "squared", "absolute", "huber", "pinball", the last two perhaps with their number, as in "huber:1.35" and
-        "pinball:0.9"; or a loss, which is returned as it is.
+        "squared", "absolute", "huber" or "pinball", the last two optionally with their parameter, as in "huber:1.35"
+        and "pinball:0.9"; or a loss, which is returned as it is.
 
     Examples
     --------
@@ -274,13 +274,13 @@ def get(loss: LossLike) -> TargetLoss:
     if name not in _BY_NAME:
         raise ValueError(f"loss must be one of {', '.join(_BY_NAME)}, got {loss!r}")
     if not colon:
-        return _made(name)
-    if name not in _WITH_A_NUMBER:
+        return _create(name)
+    if name not in _WITH_PARAMETER:
         raise ValueError(f"the {name} loss takes no number, got {loss!r}")
-    return _made(name, _number(number, loss))
+    return _create(name, _number(number, loss))
 
 
-def _made(name: str, *numbers: float) -> TargetLoss:
+def _create(name: str, *numbers: float) -> TargetLoss:
     loss: TargetLoss = _BY_NAME[name](*numbers)
     return loss
 
@@ -289,7 +289,7 @@ def _number(text: str, loss: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise ValueError(f"a loss must have a number behind the colon, as in 'pinball:0.9', got {loss!r}") from error
+        raise ValueError(f"a loss must have a number after the colon, as in 'pinball:0.9', got {loss!r}") from error
 
 
 def _is_number(value: object) -> bool:

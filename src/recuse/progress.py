@@ -1,4 +1,4 @@
-"""Progress bars: a title and a total in, a callback that moves the bar out."""
+"""Progress bars on standard error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,20 @@ __all__ = ["progress_bar"]
 
 @contextmanager
 def progress_bar(title: str, total: int, *, show: bool = True) -> Iterator[Callable[[int], None]]:
-    """Show a bar on standard error while the block runs; the callback takes how much is done so far.
+    """Show a bar while the block runs, if standard error is a terminal.
+
+    Parameters
+    ----------
+    title : str
+    total : int
+        Number of steps.
+    show : bool, default=True
+        Whether to show the bar at all.
+
+    Yields
+    ------
+    callable
+        Takes the number of steps done so far.
 
     Examples
     --------
@@ -21,6 +34,8 @@ def progress_bar(title: str, total: int, *, show: bool = True) -> Iterator[Calla
     ...     done(1)
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not show, transient=True) as progress:
+    console = Console(stderr=True)
+    disable = not (show and console.is_terminal)  # elsewhere Rich would print a blank line
+    with Progress(*columns, console=console, disable=disable, transient=True) as progress:
         task = progress.add_task(title, total=total)
         yield lambda done: progress.update(task, completed=done)

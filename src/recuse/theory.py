@@ -1,11 +1,11 @@
-"""What is proved about rejection: variances, costs and regrets in, optimal decisions, risks and bounds out.
+"""Optimal decisions, risks and bounds of regression with cost-based rejection.
 
 Notation: D is the conditional squared error E[(h - y)^2 | x] (the variance Var[y|x] if h is the mean), c the
 cost, r the score of the rejector, l the binary loss of the surrogate psi = (h - y)^2 l(r, -1) + c l(r, +1).
 
-The theorems are about the squared error. With another loss, or its mean over several targets, what concerns the
-rejector alone still holds once D stands for E[loss | x]: pass the expected loss of the best prediction for the
-variance. See `recuse.losses`.
+The theorems assume the squared error. For another loss, or its mean over several targets, the statements about the
+rejector remain valid with D = E[loss | x]: pass the expected loss of the best prediction as the variance. See
+`recuse.losses`.
 """
 
 import math
@@ -26,7 +26,7 @@ class BayesDecision(NamedTuple):
 
 
 def bayes_decision(mean: ArrayLike, variance: ArrayLike, cost: ArrayLike) -> BayesDecision:
-    """Decide as well as is possible: predict the conditional mean, accept iff the variance is below the cost.
+    """Give the optimal decision: predict the conditional mean, accept iff the variance is below the cost.
 
     Parameters
     ----------
@@ -81,13 +81,13 @@ def surrogate_risk(D: ArrayLike, c: ArrayLike, r: ArrayLike, surrogate: Surrogat
     array([ 5., 13.])
     """
     D, c, r = _broadcast(D=_non_negative("D", D), c=_non_negative("c", c), r=_finite("r", r))
-    return conditional_risk(D, c, evaluate(get(surrogate), r.copy()))  # torch refuses a read-only view
+    return conditional_risk(D, c, evaluate(get(surrogate), r.copy()))  # torch does not accept a read-only view
 
 
 def surrogate_optimum(D: ArrayLike, c: ArrayLike, surrogate: SurrogateLike) -> Array:
     """Give the infimum over r of the conditional surrogate risk, for every row.
 
-    The paper's five losses have closed forms; for any other the infimum is searched on |r| <= 1e8.
+    The paper's five losses have closed forms; for other losses a search on |r| <= 1e8 finds the infimum.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def regret_transfer(name: SurrogateLike, u: ArrayLike, M: ArrayLike | None = Non
     """Bound the target regret by the surrogate regret: R(h, r) - R* <= xi(u), u = R_psi(h, r) - R_psi*.
 
     xi(u) is u for mae and hinge, 2u for sigmoid, max(2u, 2 sqrt((M + C) u)) for square and logistic. The
-    paper's theorem states u for sigmoid, and min in place of the max its proof derives; neither holds.
+    paper's theorem states u for sigmoid, and min instead of the max that its proof derives; neither is correct.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def regret_transfer(name: SurrogateLike, u: ArrayLike, M: ArrayLike | None = Non
             if M is None or C is None:
                 raise ValueError(f"M and C must be given for {surrogate.name!r}, got M={M!r} and C={C!r}")
             u, M, C = _broadcast(u=u, M=_non_negative("M", M), C=_non_negative("C", C))
-            # a regret never exceeds max(M, C), so the root alone, which is concave, carries Jensen's step
+            # a regret is at most max(M, C), so Jensen's inequality is needed for the root only, which is concave
             return np.asarray(np.maximum(2 * u, 2 * np.sqrt((M + C) * u)))
     raise ValueError(
         f"regret transfer is proved for mae, hinge, square, logistic and sigmoid only, got {surrogate.name!r}"
@@ -156,7 +156,7 @@ def error_bound(
     rademacher_r: float,
     constants: Literal["printed", "derived"] = "printed",
 ) -> float:
-    """Bound how far empirical risk minimisation can end above the best surrogate risk of its class.
+    """Bound the excess of empirical risk minimisation over the best surrogate risk of its class.
 
     With probability at least 1 - delta the excess is at most
     A L1 (Rad(H) + Rad(R)) + C1 sqrt(2 log(2 / delta) / n), where C1 = (4 M2^2 + M2) M1.
@@ -176,10 +176,10 @@ def error_bound(
     rademacher_h, rademacher_r : float
         Rademacher complexities of the regressors and of the rejectors, for example from `rademacher_linear`.
     constants : {"printed", "derived"}, default="printed"
-        "printed" takes A = 2 sqrt(2) and L1 = sqrt((4 M1^2 rho + M1 rho)^2 + 16 M1^4 M2^2) as the paper
-        states them. The bound then fails where M2 is large: this L1 is no Lipschitz constant of psi, and A
-        lacks the 2 of symmetrisation. "derived" takes what the paper's argument yields, A = 4 sqrt(2) and
-        L1 = sqrt((4 M2^2 + M2)^2 rho^2 + 16 M1^2 M2^2); choose it for a guarantee.
+        "printed" uses A = 2 sqrt(2) and L1 = sqrt((4 M1^2 rho + M1 rho)^2 + 16 M1^4 M2^2), as printed in the
+        paper. This bound does not hold for large M2: L1 is then no Lipschitz constant of psi, and A lacks the
+        factor 2 of symmetrisation. "derived" uses the constants that follow from the paper's proof, A = 4 sqrt(2)
+        and L1 = sqrt((4 M2^2 + M2)^2 rho^2 + 16 M1^2 M2^2); choose it for a guarantee.
 
     Examples
     --------

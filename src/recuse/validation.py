@@ -1,4 +1,4 @@
-"""Checks of parameters; an error states the rule and the value."""
+"""Checks of parameters, with errors that state the rule and the value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def is_rate(value: Any) -> bool:
 
 
 def check_count(name: str, value: Any, least: int) -> int:
-    """Return `value` as an int, or raise a ValueError if it is not a whole number from `least` on.
+    """Return `value` as an int, or raise a ValueError if it is not an integer of at least `least`.
 
     Examples
     --------

@@ -105,17 +105,25 @@ class TestWeights:
         with pytest.raises(FileNotFoundError, match=r"^weights must name a file, got .*nowhere\.pt$"):
             resnet50(tmp_path / "nowhere.pt")
 
-    def test_safetensors_are_read_or_asked_for(self, weights, tmp_path):
-        file = tmp_path / "weights.safetensors"
-        file.touch()
-        try:
-            from safetensors.torch import save_file
-        except ImportError:
-            with pytest.raises(ImportError, match=r"^safetensors is not installed; get it with: pip install"):
-                resnet50(file)
-        else:
-            save_file(weights, file)
-            torch.testing.assert_close(resnet50(file).conv1.weight, weights["conv1.weight"])
+    def test_safetensors_give_the_network_of_the_same_weights_saved_by_torch(self, weights, tmp_path):
+        pytest.importorskip("safetensors.torch").save_file(weights, tmp_path / "weights.safetensors")
+        torch.save(weights, tmp_path / "weights.pt")
+        safe, pickled = (resnet50(tmp_path / f"weights.{suffix}").eval() for suffix in ("safetensors", "pt"))
+        image = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+        with torch.inference_mode():
+            assert torch.equal(safe(image), pickled(image))
+
+    def test_a_damaged_safetensors_file_is_named(self, tmp_path):
+        pytest.importorskip("safetensors")
+        (tmp_path / "weights.safetensors").write_bytes(b"not weights at all")
+        with pytest.raises(ValueError, match=r"^weights must be a dictionary of tensors saved by safetensors, got "):
+            resnet50(tmp_path / "weights.safetensors")
+
+    def test_safetensors_that_is_not_installed_names_the_pip_command(self, tmp_path, monkeypatch):
+        (tmp_path / "weights.safetensors").touch()
+        monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+        with pytest.raises(ImportError, match=r"^safetensors is not installed; get it with: pip install 'recuse"):
+            resnet50(tmp_path / "weights.safetensors")
 
 
 class _Trap:

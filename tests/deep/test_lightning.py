@@ -1,5 +1,7 @@
-"""Training of big networks: Slow-Start, the best epoch, restarts, and several processes."""
+"""Training with Lightning: Slow-Start, the best epoch, restarts and several processes."""
 
+import contextlib
+import inspect
 import math
 import os
 import random
@@ -10,6 +12,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -21,9 +24,18 @@ pytest.importorskip("lightning")
 
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
 
 from recuse import Decision, metrics
-from recuse.deep.lightning import GlobalBatches, RejectionData, RejectionModule, Run, SeededRows, train
+from recuse.deep.lightning import (
+    GlobalBatches,
+    RejectionData,
+    RejectionModule,
+    Run,
+    SeededRows,
+    check_trainer_options,
+    train,
+)
 from recuse.deep.two_heads import TwoHeads
 
 RANDOM = torch.Generator().manual_seed(0)
@@ -43,10 +55,10 @@ def data(**options):
     return RejectionData(TRAIN, VALIDATION, **{"batch_size": 8, "seed": 3, **options})
 
 
-def run(module=None, rows=None, **options):
+def run(module=None, rows=None, trainer=None, **options):
     module = module or RejectionModule(network(), cost=0.5, slow_start=2, learning_rate=1e-2)
-    outcome = train(module, rows or data(), Run(**{"epochs": 5, "seed": 1, "accelerator": "cpu", **options}))
-    return module, outcome
+    settings = {"epochs": 5, "seed": 1, "trainer": {"accelerator": "cpu", **(trainer or {})}, **options}
+    return module, train(module, rows or data(), Run(**settings))
 
 
 def plain_trainer(**options):
@@ -60,8 +72,22 @@ def plain_trainer(**options):
 in_plain_lightning = pytest.mark.filterwarnings("ignore:.*LeafSpec", "ignore:.*does not have many workers")
 
 
+def _global_state():
+    return (
+        torch.get_rng_state().tolist(),
+        np.random.get_state()[1].tolist(),  # noqa: NPY002
+        random.getstate(),
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.backends.cudnn.benchmark,
+        dict(os.environ),
+        signal.getsignal(signal.SIGINT),
+        warnings.filters[:],
+    )
+
+
 class Watch(Callback):
-    """Notes all weights, buffers and moments at the end of each epoch."""
+    """Records all weights, buffers and moments at the end of each epoch."""
 
     def __init__(self):
         self.states, self.moments = [], []
@@ -81,7 +107,7 @@ class TestGlobalBatches:
             list(GlobalBatches(45, **options, parts=parts, rank=rank, world_size=world_size))
             for rank in range(world_size)
         ]
-        assert len({len(batches) for batches in ranks}) == 1  # nobody waits in vain
+        assert len({len(batches) for batches in ranks}) == 1  # or one process would wait for another
         assert all(batch for batches in ranks for batch in batches)
         for step, batch in enumerate(alone):
             dealt = [key for batches in ranks for part in batches[step * parts : (step + 1) * parts] for key in part]
@@ -267,15 +293,14 @@ class TestRun:
         h, r = (output.detach().numpy() for output in module.eval()(X[36:]))
         assert metrics.rcr_loss(Y[36:].numpy(), h, r > 0, 0.5) == pytest.approx(outcome.best_loss, rel=1e-4)
 
-    def test_the_folder_holds_checkpoints_and_logs(self, tmp_path):
+    def test_the_folder_holds_checkpoints_and_the_history(self, tmp_path):
         _, outcome = run(folder=tmp_path)
-        assert {path.name for path in tmp_path.iterdir()} == {"best.ckpt", "last.ckpt", "history.csv", "tensorboard"}
-        assert any(path.name.startswith("events") for path in (tmp_path / "tensorboard").iterdir())
+        assert {path.name for path in tmp_path.iterdir()} == {"best.ckpt", "last.ckpt", "history.csv"}
         lines = (tmp_path / "history.csv").read_text().splitlines()
         assert len(lines) == 1 + len(outcome.history) == 6
         assert lines[0].startswith("epoch,train/loss,val/accepted_loss")
 
-    def test_a_training_that_goes_on_ends_like_one_that_was_never_disturbed(self, tmp_path):
+    def test_a_resumed_training_ends_like_one_that_was_never_interrupted(self, tmp_path):
         whole, outcome = run(epochs=6)
         run(folder=tmp_path, epochs=3)
         torch.manual_seed(99)
@@ -289,12 +314,12 @@ class TestRun:
         for accumulate in (1, 3):
             torch.manual_seed(1)
             plain = TwoHeads(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), 8)
-            rows = data(batch_size=12, accumulate=accumulate)
-            outcomes.append(run(RejectionModule(plain, cost=0.5, slow_start=1), rows)[1])
+            module = RejectionModule(plain, cost=0.5, slow_start=1)
+            outcomes.append(run(module, data(batch_size=12), {"accumulate_grad_batches": accumulate})[1])
         assert outcomes[0].best_loss == pytest.approx(outcomes[1].best_loss, rel=1e-4)
 
     def test_mixed_precision_trains(self):
-        _, outcome = run(precision="bf16-mixed")
+        _, outcome = run(trainer={"precision": "bf16-mixed"})
         assert math.isfinite(outcome.best_loss)
 
     def test_early_stopping_waits_for_slow_start(self):
@@ -310,15 +335,60 @@ class TestRun:
         again = run(settings(), epochs=9, early_stopping=2, folder=tmp_path)[1]
         assert len(first.history) == len(again.history) == 4
 
-    def test_the_random_numbers_of_the_caller_go_on_undisturbed(self):
-        module = RejectionModule(network(), slow_start=0)
-        before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
-        run(module, epochs=1)
-        assert torch.equal(torch.get_rng_state(), before[0])
-        assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
-        assert random.getstate() == before[2]
+    @pytest.mark.parametrize("error", [None, RuntimeError, KeyboardInterrupt])
+    def test_global_state_is_restored_after_training_and_after_an_interruption(self, error):
+        class Disturbing(torch.utils.data.Dataset):
+            """Draws from every generator and changes the number of threads, and then may fail."""
 
-    def test_a_training_that_diverges_says_so(self):
+            def __len__(self):
+                return len(TRAIN)
+
+            def __getitem__(self, row):
+                torch.rand(1), np.random.rand(), random.random()  # noqa: NPY002
+                torch.set_num_threads(threads + 1)
+                if error is not None and row == 30:
+                    raise error
+                return TRAIN[row]
+
+        threads = torch.get_num_threads()
+        module = RejectionModule(network(), slow_start=0)
+        before = _global_state()
+        interrupted = contextlib.nullcontext() if error is None else pytest.raises(error)
+        with interrupted:
+            run(module, RejectionData(Disturbing(), VALIDATION), {"deterministic": True}, epochs=1)
+        assert _global_state() == before
+
+    def test_a_patience_is_that_of_the_run_that_resumes(self, tmp_path):
+        def settings():
+            return RejectionModule(network(), cost=0.5, slow_start=1, learning_rate=1e-12)
+
+        assert len(run(settings(), epochs=9, early_stopping=2, folder=tmp_path)[1].history) == 4
+        assert len(run(settings(), epochs=9, early_stopping=4, folder=tmp_path)[1].history) == 6
+
+    def test_a_logger_of_the_user_gets_the_measures(self, tmp_path):
+        logger = CSVLogger(tmp_path, name="", version="")
+        _, outcome = run(trainer={"logger": logger})
+        logged = pd.read_csv(tmp_path / "metrics.csv")["val/always_accept"].dropna()
+        assert logged.tolist() == pytest.approx([epoch["val/always_accept"] for epoch in outcome.history])
+
+    def test_an_accelerator_that_the_machine_does_not_have_is_refused_before_training(self, tmp_path):
+        if torch.cuda.is_available():
+            pytest.skip("this machine has CUDA")
+        with pytest.raises(ValueError, match=r"^accelerator must be one that this machine has, got 'cuda': use 'auto'"):
+            run(trainer={"accelerator": "cuda"}, folder=tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+    def test_every_argument_of_the_trainer_is_accepted_or_refused_with_a_reason(self):
+        accepted = {"accelerator", "strategy", "devices", "num_nodes", "precision", "logger", "log_every_n_steps"}
+        accepted |= {"accumulate_grad_batches", "gradient_clip_val", "gradient_clip_algorithm", "sync_batchnorm"}
+        accepted |= {"deterministic", "benchmark", "inference_mode", "profiler", "detect_anomaly", "plugins"}
+        accepted |= {"default_root_dir", "enable_autolog_hparams", "model_registry"}
+        check_trainer_options(dict.fromkeys(accepted, "cpu"))
+        for name in set(inspect.signature(Trainer).parameters) - accepted:
+            with pytest.raises(ValueError, match=f"^trainer must not contain '{name}': .+"):
+                check_trainer_options({name: 1})
+
+    def test_a_training_that_diverges_is_an_error(self):
         module = RejectionModule(network(), cost=0.5, slow_start=0)
         torch.nn.init.constant_(module.network.regressor_head.bias, torch.nan)
         with pytest.raises(RuntimeError, match=r"finite validation loss after Slow-Start, got none in 2 epochs"):
@@ -328,7 +398,7 @@ class TestRun:
         with pytest.raises(ValueError, match=r"^slow_start must leave an epoch for both, got 2 of 2 epochs$"):
             run(epochs=2)
 
-    def test_nothing_is_said_unless_wanted(self, capfd):
+    def test_nothing_is_printed_unless_verbose(self, capfd):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             run()
@@ -363,7 +433,7 @@ class TestProcesses:
             return RejectionModule(heads, slow_start=2, learning_rate=1e-2), RejectionData(*rows, batch_size=9, seed=2)
 
         one, alone = run(*parts())
-        two, shared = run(*parts(), devices=2, strategy="ddp_spawn", folder=tmp_path)
+        two, shared = run(*parts(), {"devices": 2, "strategy": "ddp_spawn"}, folder=tmp_path)
         assert len(alone.history) == len(shared.history) == 5
         for here, there in zip(alone.history, shared.history, strict=True):
             assert there == pytest.approx(here, rel=1e-3, nan_ok=True)

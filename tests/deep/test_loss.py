@@ -1,4 +1,4 @@
-"""RejectionLoss: psi of the paper, row by row, in anybody's training loop."""
+"""RejectionLoss: the psi of the paper for each row."""
 
 import pytest
 import torch

@@ -22,12 +22,12 @@ class TestShapes:
 
     def test_a_wrong_number_of_features_names_both(self):
         with pytest.raises(
-            ValueError, match=r"^backbone must give 9 features for each row, .* got 8 in shape \(4, 8\)$"
+            ValueError, match=r"^backbone must return 9 features for each row, .* got 8 in shape \(4, 8\)$"
         ):
             TwoHeads(flat_backbone(), features=9)(IMAGES)
 
     def test_features_that_were_not_pooled_are_noticed(self):
-        with pytest.raises(ValueError, match=r"must give 8 .* got 1568 in shape \(4, 8, 14, 14\)$"):
+        with pytest.raises(ValueError, match=r"must return 8 .* got 1568 in shape \(4, 8, 14, 14\)$"):
             TwoHeads(nn.Conv2d(3, 8, 3), features=8)(IMAGES)
 
     def test_the_regressor_is_one_layer_and_the_rejector_what_was_asked(self):
@@ -98,7 +98,7 @@ class TestCostInput:
 
     def test_missing_or_mismatched_costs_are_refused(self):
         network = TwoHeads(flat_backbone(), 8, cost_input=True)
-        with pytest.raises(ValueError, match=r"forward needs it: pass cost, got None$"):
+        with pytest.raises(ValueError, match=r"forward needs the cost of each row .*: pass cost, got None$"):
             network(IMAGES)
         with pytest.raises(ValueError, match=r"^cost must be a number or have one value for each of 4 rows"):
             network(IMAGES, torch.ones(3))

@@ -10,11 +10,13 @@ from sklearn.base import clone, is_regressor
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_validate
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from recuse import RcRRegressor
+from recuse import RcRRegressor, RiskRejector
 from recuse.metrics import rcr_scorer
 
 RANDOM = np.random.default_rng(0)
@@ -196,3 +198,38 @@ def test_a_pipeline_in_a_cross_validation_routes_costs():
 def test_costs_that_nobody_asked_for_are_refused_and_never_dropped():
     with pytest.raises(UnsetMetadataPassedError, match="cost"):
         cross_validate(make(), X, Y, cv=FOLDS, scoring=rcr_scorer, params={"cost": COST})
+
+
+@pytest.mark.usefixtures("routing")
+def test_the_requests_of_the_scorer_can_be_set():
+    model = make().set_fit_request(cost=True)
+    scorer = rcr_scorer.set_score_request(cost=True)
+    result = cross_validate(model, X, Y, cv=FOLDS, scoring=scorer, params={"cost": COST})
+    np.testing.assert_allclose(result["test_score"], by_hand(make(), COST, {"cost": COST}))
+
+
+@pytest.mark.usefixtures("routing")
+def test_the_scorer_takes_a_cost_under_another_name_or_not_at_all():
+    scored = {"fee": COST, "sample_weight": WEIGHT}
+    renamed = rcr_scorer.set_score_request(cost="fee", sample_weight=False)
+    model = RiskRejector(LinearRegression(), KNeighborsRegressor(5), random_state=0).set_fit_request(sample_weight=True)
+    result = cross_validate(model, X, Y, cv=FOLDS, scoring=renamed, params=scored)
+    np.testing.assert_allclose(result["test_score"], by_hand(model, COST, {"sample_weight": WEIGHT}))
+    refusing = rcr_scorer.set_score_request(cost=None)
+    with pytest.raises(UnsetMetadataPassedError, match="cost"):
+        cross_validate(model.set_fit_request(cost=True), X, Y, cv=FOLDS, scoring=refusing, params={"cost": COST})
+
+
+@pytest.mark.usefixtures("routing")
+def test_setting_requests_leaves_the_shared_scorer_alone():
+    before = repr(rcr_scorer.get_metadata_routing())
+    rcr_scorer.set_score_request(cost=False)
+    rcr_scorer.get_metadata_routing().score.add_request(param="cost", alias=False)
+    assert repr(rcr_scorer.get_metadata_routing()) == before
+    with pytest.raises(TypeError, match="rcr_scorer takes cost and sample_weight, got price"):
+        rcr_scorer.set_score_request(price=True)
+
+
+def test_requests_need_metadata_routing():
+    with pytest.raises(RuntimeError, match="enable_metadata_routing=True"):
+        rcr_scorer.set_score_request(cost=True)

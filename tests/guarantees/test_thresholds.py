@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ class TestByCost:
         ("risk", "cost", "message"),
         [
             ([1.0, np.nan], 1.0, r"^risk must be a number, got nan at row 1$"),
+            (pd.Series([1.0, np.nan], index=["a", "b"]), 1.0, r"got nan at row 1 \(label 'b'\)$"),
             ([], 1.0, r"^risk must have one value for each of at least one row, got shape \(0,\)$"),
             ([[1.0]], 1.0, r"^risk must have one value for each of at least one row, got shape \(1, 1\)$"),
             ([1.0, 2.0], -1.0, r"^cost must be >= 0, got -1\.0 at row 0$"),

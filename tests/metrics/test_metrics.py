@@ -1,9 +1,13 @@
-"""The measures equal their definitions, row by row, and say NaN where there is nothing to measure."""
+"""The measures equal their definitions, row by row, and are NaN where there is nothing to measure."""
 
+import datetime as dt
 import itertools
 import math
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -275,8 +279,8 @@ def test_a_cost_curve_of_nothing_is_refused():
         (lambda: metrics.accepted_loss([1, 2], [1, 2], [0.5, 1]), r"accepted must be True or False, got 0\.5 at row 0"),
         (lambda: metrics.accepted_loss([], [], []), r"y_true must have at least one row, got none"),
         (
-            lambda: metrics.accepted_loss([[1]], [[1]], [True]),
-            r"y_true must have one value per row, got shape \(1, 1\)",
+            lambda: metrics.accepted_loss([[[1]]], [[[1]]], [True]),
+            r"^y_true must have one value per row and target, got shape \(1, 1, 1\)$",
         ),
         (
             lambda: metrics.accepted_loss([1, 2], [[1, 2], [3, 4]], [True, True]),
@@ -296,7 +300,15 @@ def test_a_cost_curve_of_nothing_is_refused():
         ),
         (lambda: metrics.rejection_rate([]), r"accepted must have at least one row, got none"),
         (lambda: metrics.rejection_rate([[True]]), r"accepted must have one value per row, got shape \(1, 1\)"),
-        (lambda: metrics.rejection_rate([True], sample_weight=[-2.0]), r"sample_weight must be >= 0, got -2\.0"),
+        (
+            lambda: metrics.rejection_rate([True], sample_weight=[-2.0]),
+            r"weight must be >= 0, got -2\.0 at row 0",
+        ),
+        (lambda: metrics.accepted_loss(["many"], [1], [True]), r"^y_true must be numeric, got \['many'\]$"),
+        (
+            lambda: metrics.accepted_loss(pd.Series([1, np.nan], index=["a", "b"]), [1, 2], [True, True]),
+            r"^y_true must be finite, got nan at row 1 \(label 'b'\)$",
+        ),
         (lambda: metrics.rejection_rate([True], sample_weight=[np.nan]), r"sample_weight must be finite, got nan"),
         (
             lambda: metrics.rejection_rate([True], sample_weight=[1, 1]),
@@ -309,6 +321,37 @@ def test_a_cost_curve_of_nothing_is_refused():
 def test_wrong_rows_are_refused_with_the_rule_and_the_value(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        pd.to_datetime(["2024-01-01", "2024-01-02"]),
+        pd.DataFrame({"y": pd.to_datetime(["2024-01-01", "2024-01-02"])}),
+        np.array(["2024-01-01", "2024-01-02"], dtype="M8[D]"),
+        pd.to_timedelta([1, 2], unit="D"),
+        [dt.date(2024, 1, 1), dt.date(2024, 1, 2)],
+        pl.Series([dt.date(2024, 1, 1), dt.date(2024, 1, 2)]),
+    ],
+    ids=lambda y: f"{type(y).__module__}-{getattr(y, 'dtype', '')}",
+)
+def test_dates_and_durations_are_no_targets(y):
+    message = r"^y_true must hold numbers, got (datetime64|timedelta64|date).*; convert dates and times to "
+    with pytest.raises(TypeError, match=message):
+        metrics.row_losses(y, [1.0, 2.0])
+
+
+def test_complex_numbers_are_no_targets():
+    with pytest.raises(TypeError, match=r"^y_true must hold numbers, got complex128$"):
+        metrics.row_losses(np.array([1j, 2.0]), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("form", [pd.Series, pl.Series, pa.array, lambda rows: pd.DataFrame({"y": rows})])
+def test_columns_of_any_library_are_measured_alike(form):
+    y, prediction, accepted, cost = [1.0, 2.0, 3.0], [1.5, 2.0, 5.0], [True, False, True], [1.0, 2.0, 3.0]
+    expected = metrics.rcr_loss(y, prediction, accepted, cost, sample_weight=[1, 2, 3])
+    flags = pd.Series(accepted) if form is not pl.Series else pl.Series(accepted)
+    assert metrics.rcr_loss(form(y), form(prediction), flags, form(cost), sample_weight=[1, 2, 3]) == expected
 
 
 @pytest.fixture(scope="module")

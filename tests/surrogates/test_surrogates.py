@@ -1,4 +1,4 @@
-"""Promises of the binary losses: values, slopes, stability, the registry, and honest reports."""
+"""Promises of the binary losses: values, slopes, stability, the registry, and reports."""
 
 import functools
 import math
@@ -143,11 +143,17 @@ def test_a_registered_loss_is_found():
 
 
 def test_a_name_is_replaced_only_on_demand():
-    with pytest.raises(ValueError, match="'mae' is already taken; pass overwrite=True"):
-        surrogates.register("mae", exponential)
-    replaced = surrogates.register("mae", exponential, overwrite=True)
-    assert surrogates.get("mae") is replaced
-    assert replaced.transfer is None  # what was proved of the old loss does not pass on
+    surrogates.register("mine", lambda r: (r, -r))
+    with pytest.raises(ValueError, match="'mine' is already taken; pass overwrite=True"):
+        surrogates.register("mine", exponential)
+    replaced = surrogates.register("mine", exponential, overwrite=True)
+    assert surrogates.get("mine") is replaced
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_the_names_of_the_five_are_fixed(name):
+    with pytest.raises(ValueError, match=f"must not be that of one of the paper's losses .* got '{name}'"):
+        surrogates.register(name, exponential, overwrite=True)
 
 
 @pytest.mark.parametrize("name", ["", 3])
@@ -218,11 +224,11 @@ def test_margin_losses_known_to_be_calibrated():
 def test_margin_losses_known_not_to_be_calibrated():
     for loss in (
         lambda r: (-r).relu(),  # perceptron: r = 0 is always optimal
-        lambda r: (-r).relu() - 1,  # so it is below 0
+        lambda r: (-r).relu() - 1,  # negative at large scores
         lambda r: r.abs(),  # ignores the label
         lambda r: torch.maximum(1 - r, 1 - 2 * r).relu(),  # kink at 0: r = 0 is optimal for eta in (1/3, 2/3)
         lambda r: torch.sigmoid(r),  # label the wrong way round
-        lambda r: torch.ones_like(r),  # says nothing
+        lambda r: torch.ones_like(r),  # constant
         lambda r: torch.exp(-r.square()),  # rewards any large score
     ):
         assert not surrogates.check(pair(loss)).classification_calibrated

@@ -160,34 +160,34 @@ def _rich_leaderboard(table: pd.DataFrame, summary: pd.DataFrame) -> Table:
 @app.command("images")
 def images_command(
     dataset: Annotated[str, typer.Option(help="agedb, breastpathq, or cellularity, which is generated.")],
-    root: Annotated[Path | None, typer.Option(help="Folder of the pictures of agedb or breastpathq.")] = None,
-    model: Annotated[str | None, typer.Option(help="resnet50 or small_cnn, in place of the protocol's.")] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of the images of agedb or breastpathq.")] = None,
+    model: Annotated[str | None, typer.Option(help="resnet50 or small_cnn, instead of the protocol's.")] = None,
     surrogates: Annotated[str | None, typer.Option(help="These surrogates, separated by commas.")] = None,
     costs: Annotated[str | None, typer.Option(help="These costs, separated by commas.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; Slow-Start keeps its share of them.")] = None,
-    size: Annotated[int | None, typer.Option(min=16, help="Pixels to a side.")] = None,
-    rows: Annotated[int | None, typer.Option(min=8, help="Training patches, where they are generated.")] = None,
+    size: Annotated[int | None, typer.Option(min=16, help="Height and width in pixels.")] = None,
+    rows: Annotated[int | None, typer.Option(min=8, help="Training images, if they are generated.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results; start again to go on.")] = Path(
         "results/images"
     ),
-    jobs: Annotated[int, typer.Option(min=1, help="Trainings at the same time; no number depends on it.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Trainings in parallel; the numbers do not depend on it.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each training on the CPU.")] = 1,
-    workers: Annotated[int, typer.Option(min=0, help="Processes that read pictures for each training.")] = 0,
-    accelerator: Annotated[str, typer.Option(help="auto, cpu, gpu, ... as Lightning calls them.")] = "auto",
-    devices: Annotated[int, typer.Option(min=1, help="Devices that share each training.")] = 1,
-    precision: Annotated[str, typer.Option(help="32, 16-mixed, bf16-mixed, ... as Lightning calls them.")] = "32",
+    workers: Annotated[int, typer.Option(min=0, help="Processes that read images for each training.")] = 0,
+    accelerator: Annotated[str, typer.Option(help="Accelerator of Lightning: auto, cpu, gpu, ...")] = "auto",
+    devices: Annotated[int, typer.Option(min=1, help="Devices for each training.")] = 1,
+    precision: Annotated[str, typer.Option(help="Precision of Lightning: 32, 16-mixed, bf16-mixed, ...")] = "32",
     figures: Annotated[bool, typer.Option(help="Also draw the figures.")] = True,
     paper: PaperOption = "rcr2023",
 ) -> None:
-    """Run a paper's tables on images, or the like on generated tissue of known Bayes risk."""
+    """Run a paper's image experiments, or the same on generated tissue with known Bayes risk."""
     from recuse.bench.spec import load
 
     try:
         from recuse.bench.images.page import in_printed_units
         from recuse.bench.images.run import adjusted, run_images
         from recuse.bench.images.training import Hardware
-        from recuse.bench.images.work_unit import leads
+        from recuse.bench.images.work_unit import is_main_process
 
         whole = load(paper)
         if dataset not in whole.images:
@@ -207,14 +207,14 @@ def images_command(
         table = run_images(whole, spec, output, root=root, hardware=hardware, jobs=jobs, draw=figures)
     except (ValueError, ImportError, OSError) as error:
         raise typer.BadParameter(str(error)) from error
-    if not leads():
+    if not is_main_process():
         return
     shown = in_printed_units(table, spec.printed_scale)
     unit = "" if spec.printed_scale == 1 else f" (costs and losses times {spec.printed_scale:g})"
     _print_tables({f"{dataset}{unit}": shown[shown["metric"].isin(_SHORT)]}, output)
 
 
-# the measures of images that have room on a screen
+# the measures that fit on a screen
 _SHORT = ("rcrloss", "rej", "sup", "oracle", "bayes_ratio", "rank_correlation")
 
 

@@ -66,7 +66,7 @@ def compare(paper: Paper, table: str = "mlp", *, epochs: int = 50, names: tuple[
 def _straightforward(group: Group, protocol: Protocol) -> None:
     """One training after the other, batches from DataLoaders, the best epoch kept by copying weights."""
     train, validation, _ = datasets.split(datasets.load(group.dataset), group.repeat)
-    encoder = TableEncoder().fit(train[0])
+    encoder = TableEncoder(unseen="keep").fit(train[0])
     sets = [
         TensorDataset(
             torch.tensor(encoder.transform(X), dtype=torch.float32),

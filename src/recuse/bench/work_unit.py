@@ -155,6 +155,7 @@ def _protocol_parameters(group: Group, protocol: Protocol) -> dict[str, Any]:
         "random_state": [group.repeat],
         "scale_target": _SCALE_TARGET[target],
         "sort_rows": False,
+        "unseen": "keep",
     }
 
 

@@ -1,4 +1,4 @@
-"""Data to try a rejector on: embedded tables, pictures in folders, the paper's splits, sets of known Bayes risk."""
+"""Embedded tables, image data sets, synthetic data of known Bayes risk, and the paper's splits."""
 
 from recuse.datasets.cellularity import make_cellularity
 from recuse.datasets.images.agedb import AgeDB

@@ -1,4 +1,4 @@
-"""Generated tissue with a score of known mean and variance: size -> images, y, mean, variance."""
+"""Generated images of tissue with a cellularity score of known mean and variance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recuse.datasets.tissue import Patches, draw_patches
 from recuse.validation import check_count
 
 Floats = npt.NDArray[np.floating[Any]]
-_BLOCK = 64  # patches rendered at a time: few enough for the cache, many enough to keep numpy busy
+_BLOCK = 64  # patches rendered at a time: small enough for the processor cache, large enough for numpy
 _CALM, _SPLIT = 0.006, 0.45  # disagreement of graders on the clearest and on the worst patch
 
 
@@ -22,41 +22,41 @@ def make_cellularity(
     random_state: int | np.random.RandomState | np.random.Generator | None = None,
     size: int = 64,
 ) -> tuple[npt.NDArray[np.uint8], Floats, Floats, Floats]:
-    """Draw patches of stained tissue with a score of cellularity, and the score's mean and variance.
+    """Generate patches of stained tissue with a cellularity score, and the mean and variance of the score.
 
     A patch shows pink, fibrous stroma and purple cells. Patches differ in the number, size and crowding
     of their cells, in focus and in stain. With s the share of the area that cells cover, b the blur
-    (0 sharp, 1 worst) and p the pallor (0 deeply stained, 1 faint), all three to be seen in the picture,
+    (0 sharp, 1 worst) and p the pallor (0 deeply stained, 1 faint), all three visible in the image,
 
         mean         = 1 / (1 + exp(-5 (s - 0.4)))
         disagreement = 0.006 (0.45 / 0.006)^(0.75 b + 0.25 p)
         variance     = mean (1 - mean) disagreement
         y            ~ the Beta distribution of this mean and variance
 
-    as if graders agreed on clear patches and guessed on faint ones out of focus. At a cost c no regressor and
-    rejector can do better than the Bayes risk E[min(variance, c)]. The variance straddles the costs .005 to
-    .025 that the BreastPathQ scores are studied at: about 69 % of the patches exceed .005 and 19 % exceed .025.
+    as if graders agreed on clear patches and disagreed on faint or blurred ones. At cost c, no regressor and rejector
+    have a lower risk than the Bayes risk E[min(variance, c)]. The range of the variance includes the costs .005 to .025
+    of the BreastPathQ experiments: about 69 % of the patches exceed .005 and 19 % exceed .025.
 
     Parameters
     ----------
     n_samples : int
         Number of patches, 1 or more.
     random_state : int, RandomState, Generator or None, default=None
-        Draws everything. Every patch has a stream of its own: the first patches of a larger set drawn from
-        the same integer are the patches of a smaller one.
+        Source of the random numbers. Every patch has its own random stream, so with the same integer a larger set
+        begins with the patches of a smaller one.
     size : int, default=64
-        Pixels to a side, 16 or more. Cells grow with it.
+        Height and width in pixels, 16 or more. Cells grow with it.
 
     Returns
     -------
     images : ndarray of shape (n_samples, 3, size, size), uint8
-        Red, green and blue, 0 to 255; bytes, because 6,000 patches then take 74 MB and not 295.
+        Red, green and blue, 0 to 255, as bytes: 6,000 patches take 74 MB, not the 295 MB of floats.
     y : ndarray of shape (n_samples,)
         Score in [0, 1].
     mean : ndarray of shape (n_samples,)
-        E[y | picture's parameters].
+        E[y | patch parameters].
     variance : ndarray of shape (n_samples,)
-        Var[y | picture's parameters].
+        Var[y | patch parameters].
 
     Examples
     --------

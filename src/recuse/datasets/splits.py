@@ -1,4 +1,4 @@
-"""The paper's protocol for splitting: (table, repeat) -> train, validation and test rows."""
+"""The paper's random splits into training, validation and test rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic rows of known mean and variance, hence known Bayes risk: size -> X, y, mean, variance."""
+"""Synthetic data of known conditional mean and variance, and so of known Bayes risk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from recuse.validation import check_count
 
 Floats = npt.NDArray[np.float64]
-_N_USED = 5  # features that bear on the mean and on the variance
+_N_USED = 5  # features that the mean and the variance depend on
 
 
 def make_heteroscedastic(
@@ -25,9 +25,8 @@ def make_heteroscedastic(
         variance = exp(2.4 tanh(0.8 (x1 + x3 + x5) + 0.6 sin(x2 - x4))) / 2
         y        = mean + sqrt(variance) * standard normal noise
 
-    so the variance lies between 0.045 and 5.5, its logarithm spread almost evenly; further features
-    bear on nothing. At a cost c the best any pair of regressor and rejector can reach is the
-    Bayes risk E[min(variance, c)].
+    so the variance lies between 0.045 and 5.5, and its logarithm is almost uniform. The other features have no
+    effect. At a cost c, the lowest RcR loss of any regressor and rejector is the Bayes risk E[min(variance, c)].
 
     Parameters
     ----------
@@ -36,7 +35,7 @@ def make_heteroscedastic(
     n_features : int, default=8
         Number of features, 5 or more.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the features and the noise; the functions above are fixed.
+        Seed of the features and the noise; the functions above are fixed.
 
     Returns
     -------
@@ -76,6 +75,6 @@ def _mean(X: Floats) -> Floats:
 
 def _variance(X: Floats) -> Floats:
     x1, x2, x3, x4, x5 = X.T[:_N_USED]
-    # tanh of a nearly normal index of spread 0.87 is nearly uniform: no cost lies in an empty range.
+    # tanh of a nearly normal index of standard deviation 0.87 is nearly uniform, so variances lie near every cost
     index = 0.8 * (x1 + x3 + x5) + 0.6 * np.sin(x2 - x4)
     return np.asarray(0.5 * np.exp(2.4 * np.tanh(index)))

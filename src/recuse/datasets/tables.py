@@ -1,4 +1,4 @@
-"""Embedded tables: a name enters, the features, the target and their origin leave; no network is needed."""
+"""The tables of the paper, embedded in the package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TABLES = files("recuse.datasets") / "csv"
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table for regression, with where it comes from and the costs it is studied at.
+    """A table for regression, with its source, its licence and the costs of the paper.
 
     Parameters
     ----------
@@ -30,19 +30,19 @@ class Dataset:
     y : Series of shape (n_rows,)
         Target in its original unit, float64.
     name : str
-        The name `load` knows the table by.
+        The name for `load`.
     target : str
-        The target's column name.
+        Name of the target's column.
     description : str
-        What is predicted from what, in one line.
+        The target and the features, in one line.
     source : str
-        Whom to cite.
+        The publication to cite.
     licence : str
-        The terms the table is distributed under.
+        The terms of distribution.
     note : str
-        What to know before use.
+        Known peculiarities.
     sha256 : str
-        Digest of the table as uncompressed CSV.
+        Digest of the uncompressed CSV.
     costs : tuple of float
         The paper's costs of a rejection, in squared units of the target.
     """
@@ -60,7 +60,7 @@ class Dataset:
 
 
 def names() -> list[str]:
-    """Name the tables that `load` knows.
+    """List the embedded tables.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def load(name: str) -> Dataset:
     Parameters
     ----------
     name : {"abalone", "airfoil", "auto_mpg", "housing", "concrete"}
-        Which table.
+        Name of the table.
 
     Returns
     -------
@@ -121,19 +121,19 @@ def _catalogue() -> dict[str, dict[str, Any]]:
 
 
 def _read(name: str, sha256: str) -> str:
-    """Unpack a table and hold it against its digest."""
+    """Decompress a table and compare it with its digest."""
     file = _TABLES / f"{name}.csv.gz"
     try:
         content = gzip.decompress(file.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
-        raise OSError(f"{file} must be a whole gzip file, got {error!r}; reinstall recuse") from error
+        raise OSError(f"{file} must be a complete gzip file, got {error!r}; reinstall recuse") from error
     if (found := hashlib.sha256(content).hexdigest()) != sha256:
         raise OSError(f"{file} must hold a CSV with SHA-256 {sha256}, got {found}; reinstall recuse")
     return content.decode("utf-8")
 
 
 def _parse(text: str, levels: dict[str, list[Any]]) -> pd.DataFrame:
-    """Read a CSV without quotes, column by column: a list per row would wake the garbage collector."""
+    """Read a CSV without quotes by column; lists for each row would trigger the garbage collector."""
     header, _, body = text.rstrip("\n").partition("\n")
     columns = header.split(",")
     cells = body.replace("\n", ",").split(",")

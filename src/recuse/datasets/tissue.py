@@ -1,4 +1,4 @@
-"""Pictures of stained tissue: random streams and a size enter; patches, the share of cells, blur and pallor leave."""
+"""Rendering of stained tissue patches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Floats = npt.NDArray[np.floating[Any]]
 _MOST_CELLS = 72
 _STRETCH = 0.55  # the long axis of a cell is up to 1.55 times the short one
 _NUCLEUS = 0.84  # radius of the nucleus in that of its cell
-_LONGEST = 8.6  # half of the longest cell, in pixels of 64
-_CANDIDATES = 5  # places tried for each cell; the emptiest of them is taken
-_COARSE, _MIDDLE, _CLOSE = 5, 14, 30  # points to a side of the noise grids
+_LONGEST = 8.6  # half of the longest cell, in pixels at size 64
+_CANDIDATES = 5  # candidate positions per cell
+_COARSE, _MIDDLE, _CLOSE = 5, 14, 30  # side lengths of the noise grids
 _HAEMATOXYLIN = np.array([0.65, 0.70, 0.29], np.float32)  # optical density of the two stains in red, green and blue
 _EOSIN = np.array([0.09, 0.95, 0.28], np.float32)
 _TINT = np.array([1.0, 0.0, -1.0], np.float32)  # more red and less blue, or the other way round
@@ -24,7 +24,7 @@ _TINT = np.array([1.0, 0.0, -1.0], np.float32)  # more red and less blue, or the
 
 @dataclass(frozen=True)
 class Patches:
-    """Rendered patches and the parameters that show in them, one value per patch.
+    """Rendered patches and their visible parameters, one value per patch.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class Patches:
     share : ndarray of shape (n,)
         Share of the area that cells cover, in [0, 1].
     blur : ndarray of shape (n,)
-        How far out of focus the patch is: 0 sharp, 1 worst.
+        Defocus: 0 sharp, 1 worst.
     pallor : ndarray of shape (n,)
-        How little stain the patch took up: 0 deep, 1 faint.
+        Faintness of the stain: 0 deep, 1 faint.
     """
 
     images: npt.NDArray[np.uint8]
@@ -46,7 +46,7 @@ class Patches:
 
 @dataclass(frozen=True)
 class _Draws:
-    """What chance decides, one row per patch: uniform numbers and noise."""
+    """The random numbers of all patches, one row per patch."""
 
     patch: Floats  # (n, 16) uniform
     cells: Floats  # (n, cell, 8) uniform
@@ -63,9 +63,9 @@ def draw_patches(streams: Sequence[np.random.Generator], size: int) -> Patches:
     Parameters
     ----------
     streams : sequence of numpy Generators
-        One per patch; each is left behind the numbers it gave.
+        One per patch; rendering advances each of them.
     size : int
-        Pixels to a side. All lengths grow with it, so 128 shows what 64 shows, in more detail.
+        Height and width in pixels. All lengths are proportional to it: 128 shows the same patch as 64, in more detail.
 
     Returns
     -------
@@ -82,9 +82,9 @@ def draw_patches(streams: Sequence[np.random.Generator], size: int) -> Patches:
     blur, pallor = draws.patch[:, 0], draws.patch[:, 1]
     cells, nuclei = _paint_cells(draws, size)
     haematoxylin, eosin = _stain(draws, cells, nuclei, size)
-    transmitted = _shine_through(draws, haematoxylin, eosin)
-    sigma = 0.35 * np.exp(2.1 * blur) * size / 64  # from 0.35 to 2.9 pixels of 64
-    return Patches(_photograph(draws, transmitted, sigma), cells.mean(axis=(1, 2), dtype=np.float64), blur, pallor)
+    transmitted = _transmitted_light(draws, haematoxylin, eosin)
+    sigma = 0.35 * np.exp(2.1 * blur) * size / 64  # from 0.35 to 2.9 pixels at size 64
+    return Patches(_blur_and_noise(draws, transmitted, sigma), cells.mean(axis=(1, 2), dtype=np.float64), blur, pallor)
 
 
 def _draw(streams: Sequence[np.random.Generator], size: int) -> _Draws:
@@ -107,11 +107,11 @@ def _draw(streams: Sequence[np.random.Generator], size: int) -> _Draws:
 
 
 def _paint_cells(draws: _Draws, size: int) -> tuple[Floats, Floats]:
-    """Lay cells over each other, one of every patch at a time: cover and density of the nuclei, (n, size, size)."""
+    """Paint the cells in turn, in all patches at once; return cover and nucleus density, (n, size, size)."""
     count, radius = _plan_cells(draws)
     x, y = _place_cells(draws, radius, int(count.max()))
     reach = int(np.ceil(_LONGEST * size / 64)) + 1
-    side = size + 4 * reach  # a margin for cells that lie across the edge
+    side = size + 4 * reach  # a margin for cells that cross the edge
     cover, nuclei = (np.zeros(len(count) * side * side, np.float32) for _ in range(2))
     for cell in range(int(count.max())):
         rows = np.flatnonzero(count > cell)
@@ -130,7 +130,7 @@ def _paint_cells(draws: _Draws, size: int) -> tuple[Floats, Floats]:
 
 
 def _paint_one(u: Floats, radius: Floats, dx: Floats, dy: Floats, size: int, reach: int) -> tuple[Floats, Floats]:
-    """One cell of each patch in a window round its centre: cover and density of the nucleus, (n, side, side)."""
+    """Return one cell of each patch in a window around its centre: cover and nucleus density, (n, side, side)."""
     u, radius, dx, dy = (values.astype(np.float32)[..., None, None] for values in (u, radius, dx, dy))
     line = np.arange(-reach, reach + 1, dtype=np.float32) + np.float32(0.5)
     angle, stretch = np.float32(np.pi) * u[:, 2], np.sqrt(1 + _STRETCH * u[:, 1])
@@ -139,31 +139,31 @@ def _paint_one(u: Floats, radius: Floats, dx: Floats, dy: Floats, size: int, rea
     cos, sin = np.cos(angle), np.sin(angle)
     along = cos / long * right + sin / long * down
     across = cos / short * down - sin / short * right
-    # a pear rather than an egg: the outline bulges to one side
+    # an asymmetric outline, wider on one side
     distance = np.sqrt(along * along + across * across * (1 + 0.5 * (u[:, 3] - 0.5) * along))
     inside = np.clip((0.5 + short) - short * distance, 0, 1)
     nucleus = np.clip((0.5 + _NUCLEUS * short) - short * distance, 0, 1)
-    rim = 1 - np.square(5 * (distance - 0.72))  # the membrane is darker, and one spot inside
+    rim = 1 - np.square(5 * (distance - 0.72))  # a darker membrane, and one dark spot inside
     spot = 1 - 4 * (np.square(along - 0.4 * (u[:, 4] - 0.5)) + np.square(across - 0.2))
     shade = 0.62 + 0.34 * np.maximum(rim, 0) + 0.5 * u[:, 6] * np.maximum(spot, 0)
     return inside, nucleus * shade * (0.75 + 0.5 * u[:, 5])
 
 
 def _plan_cells(draws: _Draws) -> tuple[npt.NDArray[np.int64], Floats]:
-    """How many cells a patch holds, and their radii in pixels of 64: (n,), (n, cell)."""
+    """Return the number of cells (n,) and their radii (n, cell), in pixels at size 64."""
     wanted = 0.02 + 0.76 * draws.patch[:, 2:3]  # share of the area to cover
     mean_radius = (3.9 + 1.6 * draws.patch[:, 3:4]).astype(np.float32)
     radius = mean_radius * np.exp(0.45 * (draws.cells[:, :, 0] - 0.5))
     area = np.cumsum(np.pi * radius**2, axis=1) / 64**2
-    # crowded cells hide parts of each other, so covering a share s takes an area of about -log(1 - s)
+    # cells overlap, so covering a share s needs a total area of about -log(1 - s)
     return np.maximum((area < -1.05 * np.log1p(-wanted)).sum(axis=1), 1), radius
 
 
 def _place_cells(draws: _Draws, radius: Floats, most: int) -> tuple[Floats, Floats]:
-    """Centres in units of the side: each cell takes the candidate that is emptiest and nearest to a cluster."""
+    """Return cell centres in units of the side; of its candidates, a cell takes a free one near the cluster."""
     tries = np.moveaxis(1.1 * draws.places - 0.05, 3, 0)  # (2, n, cell, candidate)
     centre = np.moveaxis(0.2 + 0.6 * draws.patch[:, 4:6], 1, 0).astype(np.float32)[:, :, None, None]
-    pull = 1.6 * np.maximum(draws.patch[:, 6] - 0.45, 0.0).astype(np.float32)  # half of the patches have no cluster
+    pull = 1.6 * np.maximum(draws.patch[:, 6] - 0.45, 0.0).astype(np.float32)  # 45 % have no cluster
     away = pull[:, None, None] * np.sqrt(np.square(tries - centre).sum(axis=0))
     x, y = (np.empty((len(radius), most), np.float32) for _ in range(2))
     every = np.arange(len(radius))
@@ -181,20 +181,20 @@ def _place_cells(draws: _Draws, radius: Floats, most: int) -> tuple[Floats, Floa
 
 
 def _stain(draws: _Draws, cells: Floats, nuclei: Floats, size: int) -> tuple[Floats, Floats]:
-    """Amount of the blue and of the pink stain at each pixel, (n, size, size)."""
-    bend, shade, rift = np.moveaxis(_spread(draws.coarse, size), 1, 0)
+    """Return the amount of blue and of pink stain at each pixel, (n, size, size)."""
+    bend, shade, rift = np.moveaxis(_interpolate(draws.coarse, size), 1, 0)
     grain = draws.fine[:, 0]
-    fibres = _weave(draws, bend, _spread(draws.middle, size), size)
-    gaps = 1.0 / (1.0 + np.exp(-9.0 * (rift - _column(draws, 7, 1.0, 3.0))))  # where the tissue has torn
+    fibres = _fibres(draws, bend, _interpolate(draws.middle, size), size)
+    gaps = 1.0 / (1.0 + np.exp(-9.0 * (rift - _column(draws, 7, 1.0, 3.0))))  # tears in the tissue
     stroma = (0.42 + 0.10 * shade + 0.34 * fibres + 0.05 * grain) * (1.0 - 0.85 * gaps)
-    chromatin = 1.0 + 0.20 * _spread(draws.close, size) + 0.14 * grain
+    chromatin = 1.0 + 0.20 * _interpolate(draws.close, size) + 0.14 * grain
     eosin = np.maximum(stroma, 0.02) * (1.0 - 0.75 * cells) + 0.16 * cells
     haematoxylin = 0.05 + 0.07 * fibres * (1.0 - cells) + 0.26 * cells + 1.05 * nuclei * np.maximum(chromatin, 0.3)
     return haematoxylin, eosin
 
 
-def _weave(draws: _Draws, bend: Floats, ripple: Floats, size: int) -> Floats:
-    """Wavy bundles of fibres in [0, 1], strong in some places and absent in others."""
+def _fibres(draws: _Draws, bend: Floats, ripple: Floats, size: int) -> Floats:
+    """Return wavy bundles of fibres in [0, 1], with a density that varies over the patch."""
     line = (np.arange(size, dtype=np.float32) + 0.5) / size
     angle = _column(draws, 8, 0.0, np.pi)
     across = np.cos(angle) * line[None, :, None] + np.sin(angle) * line[None, None, :]
@@ -204,8 +204,8 @@ def _weave(draws: _Draws, bend: Floats, ripple: Floats, size: int) -> Floats:
     return np.asarray((0.6 * wave * wave + 0.4 * fine * fine * fine) * np.clip(0.75 + 0.35 * ripple, 0.15, 1.3))
 
 
-def _shine_through(draws: _Draws, haematoxylin: Floats, eosin: Floats) -> Floats:
-    """Beer and Lambert: light that passes both stains, (n, 3, size, size); hue and strength vary by patch."""
+def _transmitted_light(draws: _Draws, haematoxylin: Floats, eosin: Floats) -> Floats:
+    """Return the light that passes both stains by the Beer-Lambert law, (n, 3, size, size)."""
     strength = 1.25 * np.exp(-1.0 * draws.patch[:, 1]).astype(np.float32)
     balance = np.exp(0.24 * (draws.patch[:, 10] - 0.5)).astype(np.float32)
     tint = (0.08 * (draws.patch[:, 11:13, None] - 0.5)).astype(np.float32) * _TINT
@@ -215,11 +215,11 @@ def _shine_through(draws: _Draws, haematoxylin: Floats, eosin: Floats) -> Floats
     return np.asarray(np.exp(-density))
 
 
-def _photograph(draws: _Draws, light: Floats, sigma: Floats) -> npt.NDArray[np.uint8]:
-    """Blur by a normal kernel of its own for each patch, then the noise of a camera."""
+def _blur_and_noise(draws: _Draws, light: Floats, sigma: Floats) -> npt.NDArray[np.uint8]:
+    """Blur each patch by its own Gaussian kernel, and add camera noise."""
     size = light.shape[-1]
     here = np.arange(size, dtype=np.float32)
-    # reflect at the edges: a weight for the pixel itself and for its mirror images
+    # reflect at the edges: weights for the pixel itself and its two mirror images
     mirrors = np.stack([here, -1 - here, 2 * size - 1 - here])[:, None, None, :]
     steps = (here[:, None] - mirrors) / sigma[:, None, None].astype(np.float32)  # (mirror, n, to, from)
     kernel = np.exp(-0.5 * np.square(steps)).sum(axis=0)
@@ -229,8 +229,8 @@ def _photograph(draws: _Draws, light: Floats, sigma: Floats) -> npt.NDArray[np.u
     return np.asarray(np.clip(white * seen + 1.2 * draws.fine[:, 1, None] + 0.5, 0, 255), dtype=np.uint8)
 
 
-def _spread(grid: Floats, size: int) -> Floats:
-    """Smooth noise on a coarse grid over `size` pixels; about unit variance stays."""
+def _interpolate(grid: Floats, size: int) -> Floats:
+    """Interpolate noise on a coarse grid to `size` pixels, with about unit variance."""
     points = grid.shape[-1]
     place = (np.arange(size) + 0.5) / size * (points - 1)
     weight = np.exp(-0.5 * ((place[:, None] - np.arange(points)) / 0.55) ** 2)
@@ -239,5 +239,5 @@ def _spread(grid: Floats, size: int) -> Floats:
 
 
 def _column(draws: _Draws, index: int, low: float, high: float) -> Floats:
-    """A uniform number of each patch, stretched to a range and shaped (n, 1, 1)."""
+    """Return one uniform number per patch, scaled to a range, of shape (n, 1, 1)."""
     return (low + (high - low) * draws.patch[:, index]).astype(np.float32)[:, None, None]

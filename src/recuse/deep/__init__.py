@@ -1,1 +1,1 @@
-"""Big networks with two heads: loss, backbones and training with Lightning."""
+"""Deep networks with a regressor and a rejector: loss, heads, backbones and training with Lightning."""

@@ -1,33 +1,38 @@
-"""ResNet-50 as a backbone: images (n, channels, height, width) in, features (n, 2048) out."""
+"""Backbones for images: a small convolutional network and ResNet-50."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from recuse.extras import import_extra
+from recuse.validation import is_count
 
-__all__ = ["SmallCNN", "resnet50", "small_cnn"]
+__all__ = ["BackboneFactory", "SmallCNN", "make_backbone", "resnet50", "small_cnn"]
+
+BackboneFactory = Callable[[int], nn.Module | tuple[nn.Module, int]]
 
 
 class SmallCNN(nn.Sequential):
-    """Four convolutions and a mean over the picture; `features` says how many numbers come out."""
+    """Four convolutions and a mean over the image; `features` is the number of outputs."""
 
     features: int
 
 
 def small_cnn(in_channels: int = 3, *, norm: Literal["batch", "group"] = "batch") -> SmallCNN:
-    """Make a backbone for small pictures: about 5 million multiplications for one of 64 x 64.
+    """Make a backbone for small images: about 5 million multiplications for an image of 64 x 64.
 
     Parameters
     ----------
     in_channels : int, default=3
     norm : {"batch", "group"}, default="batch"
-        Batch normalisation is faster. Group normalisation treats each picture alone, so that training on several
-        devices gives the numbers of a training on one.
+        Batch normalisation is faster. Group normalisation does not depend on the other images of a batch, so training
+        on several devices equals training on one.
 
     Examples
     --------
@@ -55,16 +60,15 @@ _SHOWN = 3  # names of layers in an error
 def resnet50(weights: str | Path | None = None, in_channels: int = 3) -> nn.Module:
     """Make a 2-D ResNet-50 without its last layer, with `features` = 2048.
 
-    The architecture is the published one with a stem for pictures of 224 x 224 (7 x 7, stride 2, max-pool) and, like
-    the common trained weights, with the stride of a block in its 3 x 3 convolution ("v1.5"; the original had it in the
-    first 1 x 1). It has 23,508,032 parameters, or 25,557,032 with a last layer of 1000 classes.
+    The architecture is the published one with a stem for images of 224 x 224 (7 x 7, stride 2, max-pool) and, like
+    the common pretrained weights, with the stride of a block in its 3 x 3 convolution ("v1.5"; the original has it in
+    the first 1 x 1). It has 23,508,032 parameters, or 25,557,032 with a last layer of 1000 classes.
 
     Parameters
     ----------
     weights : path, optional
-        A file of weights to start from, instead of at random: a dictionary of tensors saved by torch, or
-        ``.safetensors``. The names are those of torchvision's ResNet-50; a last layer ``fc`` is left out. No code in
-        the file is run.
+        File of initial weights: a dictionary of tensors saved by torch, or ``.safetensors``; random weights if omitted.
+        The names are those of torchvision's ResNet-50; the last layer ``fc`` is ignored. No code in the file is run.
     in_channels : int, default=3
 
     Examples
@@ -90,10 +94,41 @@ def resnet50(weights: str | Path | None = None, in_channels: int = 3) -> nn.Modu
     return cast(nn.Module, backbone)
 
 
+def make_backbone(backbone: str | BackboneFactory | None, channels: int) -> tuple[nn.Module, int]:
+    """Make a backbone for images with this many channels.
+
+    Parameters
+    ----------
+    backbone : None, "resnet50" or callable
+        None is `small_cnn`. A callable takes the number of channels and returns a module and its number of features, or
+        a module with an attribute `features`.
+    channels : int
+
+    Returns
+    -------
+    module : nn.Module
+    features : int
+
+    Examples
+    --------
+    >>> make_backbone(None, channels=1)[1]
+    64
+    """
+    built_in: dict[Any, BackboneFactory] = {None: small_cnn, "resnet50": partial(resnet50, None)}
+    made = backbone(channels) if callable(backbone) else built_in[backbone](channels)
+    module, features = made if isinstance(made, tuple) else (made, getattr(made, "features", None))
+    if not isinstance(module, nn.Module) or not is_count(features):
+        raise TypeError(
+            "backbone must return (module, number of features), or a module with an int attribute `features`, "
+            f"got {type(made).__name__}"
+        )
+    return module, int(features)  # type: ignore[arg-type]
+
+
 def _load(backbone: nn.Module, path: Path) -> None:
     found = {name: value for name, value in _read(path).items() if not name.startswith("fc.")}
     wanted = backbone.state_dict()
-    # counters of batches that old files lack; nothing depends on them
+    # old files lack the counters of batches, which nothing depends on
     missing = [name for name in wanted if name not in found and not name.endswith("num_batches_tracked")]
     unknown = [name for name in found if name not in wanted]
     if missing or unknown:
@@ -112,13 +147,13 @@ def _load(backbone: nn.Module, path: Path) -> None:
 def _read(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise FileNotFoundError(f"weights must name a file, got {path}")
-    if path.suffix == ".safetensors":
-        tensors: dict[str, Tensor] = import_extra("safetensors.torch", extra="images").load_file(path)
-        return tensors
+    safe = path.suffix == ".safetensors"
+    load_safe = import_extra("safetensors.torch", extra="images").load_file if safe else None
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises several kinds, among them its own
-        raise ValueError(f"weights must be a dictionary of tensors saved by torch, got {path}: {error}") from error
+        content = load_safe(path) if load_safe else torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # both libraries raise several kinds, among them their own
+        writer = "safetensors" if safe else "torch"
+        raise ValueError(f"weights must be a dictionary of tensors saved by {writer}, got {path}: {error}") from error
     if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
         raise ValueError(f"weights must be a dictionary of tensors, got {type(content).__name__} in {path}")
     return content

@@ -1,4 +1,4 @@
-"""RejectionLoss: predictions, scores, targets and costs in, the loss to train both networks on out."""
+"""The surrogate loss of regression with rejection as a torch module."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["RejectionLoss"]
 class RejectionLoss(nn.Module):
     """The surrogate loss of regression with cost-based rejection, for any training loop.
 
-    With prediction h, score r (a row is accepted where r > 0), target y and cost c, a row loses
-    ``(h - y)^2 * l(r, -1) + c * l(r, +1)``.
+    With prediction h, score r (a row is accepted where r > 0), target y and cost c, the loss
+    of a row is ``(h - y)^2 * l(r, -1) + c * l(r, +1)``.
 
     Parameters
     ----------
     surrogate : str, Surrogate or callable, default="mae"
         The binary loss l; see `recuse.surrogates`.
     cost : float or array-like of shape (n_rows,), default=1.0
-        What a rejection costs, in squared units of the target, where a call does not say otherwise.
+        The cost of a rejection, in squared units of the target, unless a call passes its own.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Examples
@@ -38,7 +38,7 @@ class RejectionLoss(nn.Module):
     >>> loss(prediction, score, target=torch.tensor([1.0, 5.0]))
     tensor(2.2500, grad_fn=<MeanBackward0>)
 
-    The row of large error pushes its score down, towards a rejection; the other pushes its score up:
+    Gradient descent lowers the score of the row with the large error and raises the other score:
 
     >>> loss(prediction, score, target=torch.tensor([1.0, 5.0])).backward()
     >>> score.grad
@@ -69,16 +69,16 @@ class RejectionLoss(nn.Module):
         *,
         regressor_only: bool = False,
     ) -> Tensor:
-        """Give the loss, computed in full precision also under autocast.
+        """Return the loss, computed in single precision also under autocast.
 
         Parameters
         ----------
         prediction, score, target : Tensor of shape (n_rows,) or (n_rows, 1)
         cost : float or Tensor of shape (n_rows,) or (n_rows, 1), optional
-            Takes the place of the cost given at construction. Its values are not checked here, since looking at
-            them would make an accelerator wait.
+            Replaces the cost given to the constructor. Its values are not checked, because that would synchronise
+            with the accelerator.
         regressor_only : bool, default=False
-            Give the plain squared error, as in the epochs of Slow-Start. The rejector then gets no gradient.
+            Return the squared error, as in the epochs of Slow-Start. The rejector then gets no gradient.
         """
         with torch.autocast(prediction.device.type, enabled=False):
             return self._reduced(self._rows(prediction, score, target, cost, regressor_only))
@@ -99,7 +99,7 @@ class RejectionLoss(nn.Module):
         return rows.mean() if self.reduction == "mean" else rows.sum()
 
     def extra_repr(self) -> str:
-        """Show what the loss was made with."""
+        """Show the parameters of the loss."""
         cost = f"{self.cost:g}" if self.cost.ndim == 0 else f"<{len(self.cost)} rows>"
         return f"surrogate={self.surrogate.name!r}, cost={cost}, reduction={self.reduction!r}"
 

@@ -1,4 +1,4 @@
-"""TwoHeads: any backbone in, a network whose forward gives (prediction, score) out."""
+"""A network with a regressor head and a rejector head on any backbone."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ __all__ = ["TwoHeads"]
 
 
 class TwoHeads(nn.Module):
-    """A regressor and a rejector round one backbone, or each round its own.
+    """A regressor and a rejector on one shared backbone, or each on its own.
 
     The regressor is one linear layer on the features, the rejector a small MLP.
 
     Parameters
     ----------
     backbone : nn.Module
-        Turns a batch into features (n, features), or (n, features, 1, 1) and the like.
+        Maps a batch to features (n, features); trailing dimensions of size 1 are flattened.
     features : int
-        How many features the backbone gives for each row.
+        Number of features of a row.
     shared : bool, default=True
-        Let both heads see the same features. Otherwise the rejector gets a copy of the backbone with fresh weights, so
-        that what one learns does not disturb the other, at twice the price.
+        Use the same features for both heads. Otherwise the rejector gets a copy of the backbone with newly drawn
+        weights, which doubles the computation.
     rejector_backbone : nn.Module, optional
-        A backbone for the rejector in place of that copy, with as many features; `shared` must then be False.
+        A backbone for the rejector instead of that copy, with as many features; `shared` must then be False.
     rejector_hidden : sequence of int, default=(64,)
         Widths of the hidden layers of the rejector's head.
     cost_input : bool, default=False
-        Let the rejector see the logarithm of the row's cost too: for costs that vary by row.
+        Add the logarithm of the row's cost to the inputs of the rejector's head, for costs that vary by row.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class TwoHeads(nn.Module):
     ) -> None:
         super().__init__()
         if shared and rejector_backbone is not None:
-            raise ValueError("shared must be False where the rejector has a backbone of its own, got shared=True")
+            raise ValueError("shared must be False if rejector_backbone is given, got shared=True")
         self.features, self.cost_input = features, cost_input
         self.backbone = backbone
         self.rejector_backbone = None if shared else rejector_backbone or _fresh_copy(backbone)
@@ -63,14 +63,14 @@ class TwoHeads(nn.Module):
         self.rejector_head = _mlp(features + cost_input, rejector_hidden)
 
     def forward(self, x: Tensor, cost: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Give (prediction, score), each of shape (n,); a row is accepted where its score is > 0.
+        """Return (prediction, score), each of shape (n,); a row is accepted if its score is > 0.
 
         Parameters
         ----------
         x : Tensor
-            Whatever the backbone takes.
+            Input of the backbone.
         cost : Tensor of shape (n,), optional
-            The costs of the rows, needed where the network was made with `cost_input`.
+            Costs of the rows; required with `cost_input=True`.
         """
         features = self._features(self.backbone, x)
         own = features if self.rejector_backbone is None else self._features(self.rejector_backbone, x)
@@ -79,17 +79,17 @@ class TwoHeads(nn.Module):
         return self.regressor_head(features)[:, 0], self.rejector_head(own)[:, 0]
 
     def regress(self, x: Tensor) -> Tensor:
-        """Give the prediction (n,) alone; no part of the rejector runs."""
+        """Return the prediction (n,) only, without running the rejector."""
         prediction: Tensor = self.regressor_head(self._features(self.backbone, x))
         return prediction[:, 0]
 
     def regressor_parameters(self) -> Iterator[nn.Parameter]:
-        """All that the prediction depends on; with a shared backbone, the score depends on most of it too."""
+        """Return the parameters of the prediction; a shared backbone also belongs to the score."""
         yield from self.backbone.parameters()
         yield from self.regressor_head.parameters()
 
     def rejector_parameters(self) -> Iterator[nn.Parameter]:
-        """All that only the score depends on: what Slow-Start leaves as it is."""
+        """Return the parameters that only the score depends on; Slow-Start does not change them."""
         if self.rejector_backbone is not None:
             yield from self.rejector_backbone.parameters()
         yield from self.rejector_head.parameters()
@@ -99,7 +99,7 @@ class TwoHeads(nn.Module):
         flat = features.flatten(1) if features.ndim > 1 else features[:, None]
         if flat.shape[1] != self.features:
             raise ValueError(
-                f"backbone must give {self.features} features for each row, as TwoHeads was told, "
+                f"backbone must return {self.features} features for each row, as given to TwoHeads, "
                 f"got {flat.shape[1]} in shape {tuple(features.shape)}"
             )
         return flat
@@ -115,8 +115,8 @@ def _mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
 
 def _log_cost(cost: Tensor | None, features: Tensor) -> Tensor:
     if cost is None:
-        raise ValueError("the rejector sees the cost of each row, so forward needs it: pass cost, got None")
-    floor = 1e-6  # keeps the logarithm of a free rejection finite
+        raise ValueError("forward needs the cost of each row with cost_input=True: pass cost, got None")
+    floor = 1e-6  # keeps the logarithm of a cost of zero finite
     return (cost_rows(cost, features[:, 0])[:, None] + floor).log()
 
 
@@ -128,7 +128,7 @@ def _fresh_copy(backbone: nn.Module) -> nn.Module:
             reset()
         elif next(part.parameters(recurse=False), None) is not None:
             raise ValueError(
-                "shared=False needs a backbone whose parts can be started afresh by reset_parameters(), "
+                "shared=False needs a backbone whose layers all have reset_parameters(), "
                 f"got {type(part).__name__} at {name or 'the top'!r}: pass rejector_backbone instead"
             )
     return other

@@ -2,6 +2,7 @@
 
 from recuse.estimators.auto import AutoRejector
 from recuse.estimators.base import RejectingRegressor
+from recuse.estimators.composition import cross_val_decide, decide, expected_loss
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.rcr.cost_path import fit_costs
@@ -20,6 +21,9 @@ __all__ = [
     "RiskRejector",
     "SelectiveNetRegressor",
     "StackedMLPRegressor",
+    "cross_val_decide",
+    "decide",
+    "expected_loss",
     "fit_costs",
     "knn_plug",
     "mlp_plug",

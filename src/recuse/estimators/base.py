@@ -15,10 +15,12 @@ from sklearn.utils import Tags, check_array, check_consistent_length, column_or_
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from recuse.costs import Cost, is_constant, needs_rows, resolve
-from recuse.decision import Decision
+from recuse.dataframes import aligned, check_target_type, row_index, to_pandas
+from recuse.decision import SURROGATE_SCORE, Decision
 from recuse.losses import SQUARED, TargetLoss
 from recuse.tabular.folds import mark_splits
 from recuse.tabular.rows import Rows, is_constant_target
+from recuse.tabular.table import as_table
 
 __all__ = ["CheckedRegressor", "RejectingRegressor"]
 
@@ -31,17 +33,20 @@ _LARGEST = 1e150
 class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Checks of the input of all estimators, whether they reject or not.
 
-    A subclass that predicts several targets at once sets `_several_targets`; `fit` then sets `_n_targets`.
+    A subclass that predicts several targets at once sets `_several_targets`. `fit` sets `_n_targets` and, where they
+    have names, `_target_names`.
     """
 
     _several_targets = False
     _n_targets = 1
+    _target_names: tuple[str, ...] | None = None
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn."""
         tags: Tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = self._several_targets
         tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
         return tags
 
     @contextmanager
@@ -57,7 +62,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _check_new_rows(self, X: Any) -> Table:
         """Check rows to predict against the rows of `fit`; the column of the cost is left out."""
         check_is_fitted(self)
-        return self._check_features(_without(X, _column_of(getattr(self, "cost_", None))), reset=False)
+        return self._check_features(X, getattr(self, "cost_", None), reset=False)
 
     def _training_rows(
         self,
@@ -69,13 +74,20 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         groups: ArrayLike | None = None,
         cv: Any = None,
         reset: bool = True,
+        merge_costs: bool = False,
         sort: bool = True,
     ) -> Rows:
         """Check rows to learn from, and bring them to their canonical form unless `sort` is False."""
         table, target, row_cost = self._check_training_rows(X, y, cost, reset=reset)
+        index = row_index(X)
+        sample_weight, groups = aligned(sample_weight, index, "sample_weight"), aligned(groups, index, "groups")
         part = mark_splits(cv, table, target, groups)
-        make = Rows.canonical if sort else Rows.as_given
-        rows = make(table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part)
+        if sort:
+            rows = Rows.canonical(
+                table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part, merge_costs=merge_costs
+            )
+        else:
+            rows = Rows.as_given(table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part)
         if len(rows) < 2:
             raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
         if reset and is_constant_target(rows.y):
@@ -88,8 +100,8 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Check features, finite targets that are not all equal, and one cost per row."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        table = self._check_features(_without(X, _column_of(cost)), reset=reset)
-        target = self._check_target(y, reset=reset)
+        table = self._check_features(X, cost, reset=reset)
+        target = self._check_target(aligned(y, row_index(X), "y"), reset=reset)
         check_consistent_length(table, target)
         if len(target) < min_rows:
             raise ValueError(f"training needs at least {min_rows} rows, got n_samples = {len(target)}")
@@ -102,6 +114,9 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_target(self, y: Any, *, reset: bool) -> Floats:
         """Give finite targets (row,), or (row, output) where there are several and the estimator can predict them."""
+        check_target_type(y)
+        if reset:
+            self._target_names = _names_of(y)
         target: Floats = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
         if target.ndim == 1 or target.shape[1] == 1:
             target = column_or_1d(target, warn=True)
@@ -127,20 +142,11 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         except ValueError as error:
             raise ValueError(f"in validation: {error}") from error
 
-    def _check_features(self, X: Any, *, reset: bool) -> Table:
-        if not isinstance(X, pd.DataFrame):
-            rows: Floats = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
-            if np.isinf(rows).any():
-                row, column = np.argwhere(np.isinf(rows))[0]
-                raise ValueError(f"X must not contain infinity, got {rows[row, column]} at row {row}, column {column}")
-            return rows
-        if X.shape[0] == 0 or X.shape[1] == 0:
-            raise ValueError(f"X must have at least one row and one column, got 0 in shape {X.shape}")
-        if X.columns.has_duplicates:
-            twice = X.columns[X.columns.duplicated()][0]
-            raise ValueError(f"column names must be unique, got {twice!r} more than once")
-        frame: pd.DataFrame = validate_data(self, X, reset=reset, skip_check_array=True)
-        return frame
+    def _check_features(self, X: Any, cost: object, *, reset: bool) -> Table:
+        """Convert any table to a DataFrame or a float array, without the column of the cost, and check its columns."""
+        table = _without(to_pandas(X), cost) if isinstance(cost, str) else X
+        table = as_table(table)
+        return validate_data(self, table, reset=reset, skip_check_array=True)  # type: ignore[no-any-return]
 
 
 class RejectingRegressor(CheckedRegressor, ABC):
@@ -155,6 +161,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
     cost_: Cost
     cost_range_: tuple[float, float] | None = None
     loss_: TargetLoss = SQUARED
+    _score_unit = SURROGATE_SCORE
 
     @abstractmethod
     def _predictions(self, rows: Any) -> Floats:
@@ -214,8 +221,16 @@ class RejectingRegressor(CheckedRegressor, ABC):
         rows = self._check_new_rows(X)
         row_cost = self._cost_of_rows(cost, X, rows)
         prediction, score = self._judge(rows, row_cost)
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return Decision(prediction, score > 0, score, row_cost, index=index, loss=self.loss_)
+        return Decision(
+            prediction,
+            score > 0,
+            score,
+            row_cost,
+            index=row_index(X),
+            loss=self.loss_,
+            target_names=self._target_names,
+            score_unit=self._score_unit,
+        )
 
     def _cost_of_rows(self, cost: Cost | None, X: Any, rows: Any) -> Floats:
         """Resolve the cost of each row: the one passed, else the one of `fit`.
@@ -270,14 +285,16 @@ def _resolved_within(cost_range: tuple[float, float], cost: Cost | None, X: Any,
     return row_cost
 
 
-def _column_of(cost: object) -> str | None:
-    """Give the name of the column that holds the cost, if there is one."""
-    return cost if isinstance(cost, str) else None
-
-
-def _without(X: Any, column: str | None) -> Any:
+def _without(X: Any, column: str) -> Any:
     """Drop the column that holds the cost, which is no feature, if it is there."""
-    return X.drop(columns=column, errors="ignore") if column is not None and isinstance(X, pd.DataFrame) else X
+    return X.drop(columns=column, errors="ignore") if isinstance(X, pd.DataFrame) else X
+
+
+def _names_of(y: Any) -> tuple[str, ...] | None:
+    """Give the names of the targets, where they have any."""
+    if isinstance(y, pd.DataFrame):
+        return tuple(str(name) for name in y.columns)
+    return (str(y.name),) if isinstance(y, pd.Series) and y.name is not None else None
 
 
 def _check_form(validation: object, forms: dict[int, str]) -> None:

@@ -29,6 +29,7 @@ from recuse.estimators.rate_search import (
 )
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
+from recuse.tabular.encoder import Unseen
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 
@@ -66,6 +67,9 @@ class StackedMLPRegressor(CheckedRegressor):
     sort_rows : bool, default=True
         Merge equal rows and sort all rows before training. The order of the rows then does not matter, and a weight of
         two equals two copies. False keeps the order given.
+    unseen : {"novel", "error", "keep"}, default="novel"
+        Treatment of unseen categories, new missing values and numbers far outside the training range: encode the
+        first two as missing and clip the last, raise a ValueError for the first two, or use cells as they are.
     device : str, default="cpu"
     verbose : bool, default=False
         Show a progress bar.
@@ -113,6 +117,7 @@ class StackedMLPRegressor(CheckedRegressor):
         *,
         scale_target: bool | Literal["centre"] = True,
         sort_rows: bool = True,
+        unseen: Unseen = "novel",
         device: str = "cpu",
         verbose: bool = False,
         loss: LossLike = "squared",
@@ -126,6 +131,7 @@ class StackedMLPRegressor(CheckedRegressor):
         self.random_state = random_state
         self.scale_target = scale_target
         self.sort_rows = sort_rows
+        self.unseen = unseen
         self.device = device
         self.verbose = verbose
         self.loss = loss
@@ -158,7 +164,9 @@ class StackedMLPRegressor(CheckedRegressor):
             rows = self._training_rows(X, y, _COST, sample_weight, sort=self.sort_rows)
             shuffle, seeds, random = member_seeds(self.random_state, self.n_members)
             train, held_out = self._divide(rows, validation, random)
-            self._units = Units.learn(train, rows, _COST, scale_target=self.scale_target, loss=self.loss_)
+            self._units = Units.learn(
+                train, rows, _COST, scale_target=self.scale_target, loss=self.loss_, unseen=self.unseen
+            )
             members = [Member(seed, rate) for seed in seeds for rate in learning_rates(self.learning_rate)]
             self._keep(self._train(train, held_out, members, shuffle), members)
         return self

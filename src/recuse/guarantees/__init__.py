@@ -1,4 +1,4 @@
-"""Thresholds on the score, and what may be promised of them."""
+"""Thresholds on the score, and the guarantees that come with them."""
 
 from recuse.guarantees.thresholds import break_ties, by_budget, by_cost
 

@@ -1,7 +1,7 @@
-"""Choose when to accept: estimated risks, or scores of rows without labels, in; acceptances or a threshold out.
+"""Acceptance by the cost of a rejection, or by a budget of rejections.
 
-A score is larger for a row that is easier to accept, as from `decision_function`; a risk is an expected loss,
-as from `RiskRejector.expected_loss`, and ``-risk`` is a score.
+A score is larger for rows to accept first, as the result of `decision_function`. A risk is an expected loss, as the
+result of `RiskRejector.expected_loss`; ``-risk`` is a score.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from recuse.costs import resolve
+from recuse.dataframes import row_index, row_name
 
 __all__ = ["break_ties", "by_budget", "by_cost"]
 
 Floats = NDArray[np.float64]
 
-_TINY_SHARE = 1e-9  # of a score: far below any difference that means something
-_LEAST = 1e-290  # so that scores of zero get noise too
+_TINY_SHARE = 1e-9  # of a score: far below any difference that matters
+_LEAST = 1e-290  # noise for scores of zero
 
 
 def by_cost(risk: ArrayLike, cost: ArrayLike) -> NDArray[np.bool_]:
     """Accept the rows whose expected loss is below the cost of rejecting them.
 
-    With the true conditional risk of h this is the best any rejector can do for that h.
+    With the true conditional risk of h, no rejector has a lower RcR loss for that h.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def by_budget(
 ) -> float:
     """Find the threshold t such that accepting where ``score > t`` rejects the share `budget`.
 
-    The rows need no labels, but must be fresh: rows the model was not fitted to, drawn like those to come.
+    The rows need no labels. They must not be training rows, and must come from the distribution of the new rows.
 
     Parameters
     ----------
@@ -66,26 +67,27 @@ def by_budget(
     budget : float
         The share g of rows to reject, from 0 to 1.
     finite_sample : bool, default=True
-        Accept down to the ``ceil((1 - g) (m + 1))``-th largest score: the next row is then rejected with
-        probability at most g, whatever the distribution. Otherwise the plug-in rule, the ``ceil((1 - g) m)``-th,
-        which rejects at most the share g of the calibration rows themselves.
+        If True, accept down to the ``ceil((1 - g) (m + 1))``-th largest score: a new row is then rejected with
+        probability at most g, for any distribution. If False, accept down to the ``ceil((1 - g) m)``-th, the plug-in
+        rule, which rejects at most the share g of the calibration rows.
     random_state : int or RandomState, optional
-        Where many scores are equal, all of them are accepted, and fewer rows are rejected than the budget allows.
-        Given this, the threshold is chosen after `break_ties`; new scores must then pass through it as well.
+        Rows whose score equals the smallest accepted one are all accepted, so with ties fewer rows are rejected than
+        the budget allows. If `random_state` is given, `break_ties` is applied first, and must be applied to new scores
+        as well.
 
     Returns
     -------
     float
-        ``-inf`` where everything is accepted, ``inf`` where nothing is.
+        ``-inf`` if every row is accepted, ``inf`` if none is.
 
     Examples
     --------
     >>> score = np.array([0.9, 0.1, 0.5, 0.7, 0.3])
     >>> score > by_budget(score, 0.4, finite_sample=False)
     array([ True, False,  True,  True, False])
-    >>> score > by_budget(score, 0.4)  # for rows to come, one more of these is accepted
+    >>> score > by_budget(score, 0.4)  # the finite-sample rule accepts one more of these
     array([ True, False,  True,  True,  True])
-    >>> by_budget(score, 0.1)  # five rows cannot tell where one in ten lies
+    >>> by_budget(score, 0.1)  # five rows are too few for a budget of one in ten
     -inf
     """
     rows = _rows(score, "score")
@@ -98,14 +100,23 @@ def by_budget(
         return math.inf
     if count > len(rows):
         return -math.inf
-    return float(np.nextafter(np.partition(rows, -count)[-count], -np.inf))  # that row itself is accepted
+    return float(np.nextafter(np.partition(rows, -count)[-count], -np.inf))  # accepts that row itself
 
 
 def break_ties(score: ArrayLike, random_state: int | np.random.RandomState | None = None) -> Floats:
-    """Lower each score by tiny random noise, so that equal scores come in a random order.
+    """Subtract tiny random noise from each score, so that equal scores get a random order.
 
-    The noise is at most a 1e-9th of the score, the same for equal scores wherever they stand. Calibration rows and new
-    rows need different random states.
+    The noise is at most 1e-9 of the score, with the same distribution for equal scores. Calibration rows and new rows
+    need different random states.
+
+    Parameters
+    ----------
+    score : array-like of shape (n_rows,)
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
 
     Examples
     --------
@@ -122,7 +133,7 @@ def break_ties(score: ArrayLike, random_state: int | np.random.RandomState | Non
 
 
 def _accepted(budget: float, total: int) -> int:
-    """``ceil((1 - g) total)``, where rounding errors do not make one more of it."""
+    """Compute ``ceil((1 - g) total)``, robust against rounding errors just above an integer."""
     return math.ceil(round((1 - budget) * total, 9))
 
 
@@ -131,5 +142,7 @@ def _rows(values: ArrayLike, name: str) -> Floats:
     if rows.ndim != 1 or len(rows) == 0:
         raise ValueError(f"{name} must have one value for each of at least one row, got shape {rows.shape}")
     if np.isnan(rows).any():
-        raise ValueError(f"{name} must be a number, got nan at row {int(np.isnan(rows).argmax())}")
+        raise ValueError(
+            f"{name} must be a number, got nan at {row_name(int(np.isnan(rows).argmax()), row_index(values))}"
+        )
     return rows

@@ -1,4 +1,4 @@
-"""Curves: scores or decisions at several costs in, risks by coverage or measures by cost out."""
+"""Risk-coverage curves, the area under them, and measures against the cost."""
 
 from __future__ import annotations
 
@@ -18,15 +18,22 @@ __all__ = ["area_under_risk_coverage", "cost_curve", "risk_coverage_curve"]
 def risk_coverage_curve(
     y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, *, loss: LossLike = "squared"
 ) -> tuple[Floats, Floats, Floats]:
-    """Mean loss of the rows accepted so far, as the threshold on the score falls.
+    """Compute the mean loss of the accepted rows for every threshold on the score.
 
-    Rows of equal score enter together, so the curve does not depend on the order of the rows.
+    Rows of equal score are accepted together, so the curve does not depend on the order of the rows.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    score : array-like of shape (n_rows,)
+        Larger for rows to accept first.
+    loss : str or TargetLoss, default="squared"
 
     Returns
     -------
     coverage, risk, threshold : ndarrays of shape (n_distinct_scores,)
-        Accepting every row with ``score >= threshold[i]`` covers the share ``coverage[i]`` at the mean
-        loss ``risk[i]``.
+        The rows with ``score >= threshold[i]`` are the share ``coverage[i]`` of all rows and have the mean loss
+        ``risk[i]``.
 
     Examples
     --------
@@ -36,7 +43,7 @@ def risk_coverage_curve(
     """
     error, rank = row_losses(y_true, y_pred, loss), numbers(score, "score")
     same_length(y_true=error, score=rank)
-    # within a tie by error, so that the order of the rows cannot change even the last digit
+    # ties are sorted by error, so that the order of the rows does not change the rounding
     order = np.lexsort((error, -rank))
     ranked = rank[order]
     count = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]) + 1, len(ranked))
@@ -46,16 +53,16 @@ def risk_coverage_curve(
 def area_under_risk_coverage(
     y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, *, excess: bool = False, loss: LossLike = "squared"
 ) -> float:
-    """Area under the risk-coverage curve: the mean risk over all coverages; smaller is better.
+    """Compute the area under the risk-coverage curve: the mean risk over all coverages; smaller is better.
 
-    Rows of equal score stand in no order: they count by the mean over all their orders.
+    Rows of equal score count by the mean over all their orders.
 
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_rows,) or (n_rows, n_outputs)
     score : array-like of shape (n_rows,)
     excess : bool, default=False
-        Subtract the area of the oracle order, which accepts rows by their true loss; never negative.
+        Subtract the area of the oracle, which ranks the rows by their true loss; the result is never negative.
     loss : str or TargetLoss, default="squared"
 
     Examples
@@ -68,19 +75,29 @@ def area_under_risk_coverage(
     coverage, risk, _ = risk_coverage_curve(y_true, y_pred, score, loss=loss)
     rows = np.arange(1, len(np.asarray(y_true)) + 1)
     count = np.rint(coverage * len(rows))
-    # within a tie the expected sum of errors grows evenly from row to row
+    # within a tie the expected sum of errors is linear in the number of rows
     sums = np.interp(rows, np.append(0.0, count), np.append(0.0, risk * count))
     area = float(np.mean(sums / rows))
     if not excess:
         return area
     oracle = area_under_risk_coverage(y_true, y_pred, -row_losses(y_true, y_pred, loss), loss=loss)
-    return max(area - oracle, 0.0)  # below zero by rounding only
+    return max(area - oracle, 0.0)  # negative by rounding only
 
 
 def cost_curve(y_true: ArrayLike, decisions: Iterable[DecisionLike], *, loss: LossLike | None = None) -> pd.DataFrame:
-    """All measures of decisions taken at several costs, one row each, by rising mean cost.
+    """Compute all measures of decisions at several costs, one row each, in order of the mean cost.
 
-    Each decision is measured by `loss`, by default the one that its cost is stated in.
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    decisions : iterable of Decision
+    loss : str or TargetLoss, optional
+        By default the loss of each decision.
+
+    Returns
+    -------
+    DataFrame
+        The column "cost" and the measures of `evaluate`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Measures: targets, predictions, acceptances and costs in, one number each out."""
+"""Measures of a rejecting regressor, each a mean over rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recuse.costs import resolve
+from recuse.dataframes import aligned, aligned_columns
 from recuse.losses import LossLike
 from recuse.metrics.rows import DecisionLike, Flags, checked, flags, mean, rcr_loss_rows
 
@@ -70,7 +71,7 @@ def rejected_loss(
     sample_weight: ArrayLike | None = None,
     loss: LossLike = "squared",
 ) -> float:
-    """Mean loss over the rejected rows (RL): what the rejections kept out.
+    """Mean loss over the rejected rows (RL), had they been accepted.
 
     Examples
     --------
@@ -136,28 +137,31 @@ def false_acceptance_rate(
 
 
 def evaluate(
-    y_true: ArrayLike,
+    y_true: Any,
     decision: DecisionLike,
     *,
     sample_weight: ArrayLike | None = None,
     loss: LossLike | None = None,
 ) -> dict[str, float]:
-    """All measures of one decision, beside the three yardsticks.
+    """All measures of a decision, with three losses to compare it with.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    y_true : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, n_outputs)
+        If the decision has row labels, a pandas `y_true` with the same labels in another order is reordered. If it has
+        target names, the columns of a DataFrame are found by name.
     decision : Decision
     sample_weight : array-like of shape (n_rows,), optional
+        Matched by label like `y_true`.
     loss : str or TargetLoss, optional
-        By default the loss that the cost of the decision is stated in.
+        By default the loss of the decision.
 
     Returns
     -------
     dict of str to float
         ``rcr_loss``, ``accepted_loss``, ``rejected_loss``, ``rejection_rate``, ``false_rejection_rate``,
-        ``false_acceptance_rate``; ``always_accept`` and ``always_reject``, the losses of never and of
-        always rejecting; ``oracle``, the loss of somebody who sees the labels.
+        ``false_acceptance_rate``; ``always_accept`` and ``always_reject``, the losses without and with only
+        rejections; ``oracle``, the smallest possible loss with these predictions.
 
     Examples
     --------
@@ -167,7 +171,10 @@ def evaluate(
     (2.0, 4.5, 4.0, 2.0)
     """
     stated = getattr(decision, "loss", "squared") if loss is None else loss
-    error, accepts = checked(y_true, decision.prediction, decision.accepted, stated)
+    index = getattr(decision, "index", None)
+    target = aligned_columns(aligned(y_true, index, "y_true"), getattr(decision, "target_names", None), "y_true")
+    sample_weight = aligned(sample_weight, index, "sample_weight")
+    error, accepts = checked(target, decision.prediction, decision.accepted, stated)
     cost = resolve(decision.cost, None, len(error))
     everyone = np.ones_like(accepts)
 

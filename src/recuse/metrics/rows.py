@@ -1,12 +1,14 @@
-"""Rows: targets, predictions and acceptances in, checked losses and flags of each row out."""
+"""Checks of targets, predictions and acceptances, and the loss of each row."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from recuse.dataframes import check_target_type, float_array, row_index, row_name, to_pandas
 from recuse.losses import SQUARED, LossLike, get
 
 __all__ = [
@@ -26,7 +28,10 @@ Flags = NDArray[np.bool_]
 
 
 class DecisionLike(Protocol):
-    """Anything with the fields of a `recuse.Decision`; without a field `loss`, its cost is in squared units."""
+    """An object with the fields of a `recuse.Decision`.
+
+    The fields `loss`, `index` and `target_names` are optional; without `loss`, the cost is in squared-error units.
+    """
 
     @property
     def prediction(self) -> Floats: ...  # noqa: D102
@@ -37,7 +42,7 @@ class DecisionLike(Protocol):
 
 
 def row_losses(y_true: ArrayLike, y_pred: ArrayLike, loss: LossLike = SQUARED) -> Floats:
-    """Loss of every row, after checking that the rows match; with several targets, the mean over them.
+    """Loss of every row; with several targets, the mean over them.
 
     Parameters
     ----------
@@ -66,7 +71,7 @@ def row_losses(y_true: ArrayLike, y_pred: ArrayLike, loss: LossLike = SQUARED) -
 
 
 def squared_error(y_true: ArrayLike, y_pred: ArrayLike) -> Floats:
-    """Squared error of every row, after checking that the rows match.
+    """Squared error of every row.
 
     Examples
     --------
@@ -77,7 +82,13 @@ def squared_error(y_true: ArrayLike, y_pred: ArrayLike) -> Floats:
 
 
 def rcr_loss_rows(error: Floats, accepted: Flags, cost: Floats) -> Floats:
-    """Loss of every row: that of the prediction where accepted, the cost where rejected."""
+    """Loss of the prediction for accepted rows, cost for rejected rows.
+
+    Examples
+    --------
+    >>> rcr_loss_rows(np.array([1.0, 9.0]), np.array([True, False]), np.array([4.0, 4.0]))
+    array([1., 4.])
+    """
     return np.where(accepted, error, cost)
 
 
@@ -89,57 +100,68 @@ def checked(y_true: ArrayLike, y_pred: ArrayLike, accepted: ArrayLike, loss: Los
 
 
 def numbers(values: ArrayLike, name: str) -> Floats:
-    """Give one finite number for each of at least one row, or an error that names them."""
-    rows = np.asarray(values, dtype=np.float64)
+    """Check one finite number for each of at least one row.
+
+    Examples
+    --------
+    >>> numbers([1, 2], "score")
+    array([1., 2.])
+    """
+    rows = float_array(values, name)
     if rows.ndim != 1:
         raise ValueError(f"{name} must have one value per row, got shape {rows.shape}")
-    return _finite(rows, name)
+    return _finite(rows, name, row_index(values))
 
 
 def flags(accepted: ArrayLike) -> Flags:
-    """Give one bool for each of at least one row, or an error."""
-    values = np.asarray(accepted)
+    """Check one bool for each of at least one row."""
+    index, values = row_index(accepted), np.asarray(to_pandas(accepted))
     if values.ndim != 1:
         raise ValueError(f"accepted must have one value per row, got shape {values.shape}")
     if len(values) == 0:
         raise ValueError("accepted must have at least one row, got none")
-    if not np.isin(values, (0, 1)).all():
-        row = int((~np.isin(values, (0, 1))).argmax())
-        raise ValueError(f"accepted must be True or False, got {values[row]} at row {row}")
+    wrong = ~np.isin(values, (0, 1))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(f"accepted must be True or False, got {values[row]} at {row_name(row, index)}")
     return values.astype(np.bool_)
 
 
 def same_length(**columns: Any) -> None:
-    """Raise an error unless all columns have as many rows."""
+    """Raise an error unless all columns have the same number of rows."""
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"all inputs must have the same number of rows, got {lengths}")
 
 
 def mean(rows: NDArray[Any], among: Flags, sample_weight: ArrayLike | None) -> float:
-    """Weighted mean of the rows selected by `among`; NaN when their weight is nothing."""
+    """Weighted mean of the rows selected by `among`; NaN if their weights sum to 0."""
     weight = np.ones(len(rows)) if sample_weight is None else numbers(sample_weight, "sample_weight")
     same_length(y_true=rows, sample_weight=weight)
     if (weight < 0).any():
-        raise ValueError(f"sample_weight must be >= 0, got {weight.min()}")
+        row = int((weight < 0).argmax())
+        raise ValueError(f"sample_weight must be >= 0, got {weight[row]} at {row_name(row, row_index(sample_weight))}")
     total = weight[among].sum()
     return float((weight[among] * rows[among]).sum() / total) if total > 0 else float("nan")
 
 
 def _targets(values: ArrayLike, name: str) -> Floats:
-    """One value per row, or several of them in columns."""
-    rows = np.asarray(values, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[1] < 2:
-        return numbers(rows, name)
-    return _finite(rows, name)
+    """Check one target per row, (row,) or a single column, or several of them in columns."""
+    check_target_type(values, name)
+    rows = float_array(values, name)
+    if rows.ndim == 2 and rows.shape[1] == 1:
+        rows = rows[:, 0]
+    if rows.ndim not in (1, 2):
+        raise ValueError(f"{name} must have one value per row and target, got shape {rows.shape}")
+    return _finite(rows, name, row_index(values))
 
 
-def _finite(rows: Floats, name: str) -> Floats:
+def _finite(rows: Floats, name: str, index: pd.Index[Any] | None) -> Floats:
     if len(rows) == 0:
         raise ValueError(f"{name} must have at least one row, got none")
     wrong = ~np.isfinite(rows)
     if wrong.any():
-        place = np.unravel_index(int(wrong.argmax()), rows.shape)
-        where = f"row {place[0]}" if rows.ndim == 1 else f"row {place[0]}, output {place[1]}"
-        raise ValueError(f"{name} must be finite, got {rows[place]} at {where}")
+        row, *output = np.unravel_index(int(wrong.argmax()), rows.shape)
+        where = row_name(int(row), index) + "".join(f", output {place}" for place in output)
+        raise ValueError(f"{name} must be finite, got {rows[row, *output]} at {where}")
     return rows

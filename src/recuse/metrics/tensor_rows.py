@@ -1,4 +1,4 @@
-"""Tensors with one number per row: (n,) or (n, 1) of any float type in, checked (n,) in full precision out."""
+"""Checks of tensors with one number per row, of shape (n,) or (n, 1)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["cost_rows", "same_rows"]
 
 
 def same_rows(**columns: Tensor) -> list[Tensor]:
-    """Bring columns to the shape (n,), or say which two do not belong together.
+    """Reshape columns to (n,) and check that they have the same number of rows.
 
-    Nothing is ever broadcast: (n,) against (n, 1) would quietly make an (n, n) table of errors.
+    Nothing is broadcast: the difference of (n,) and (n, 1) would be an (n, n) table.
 
     Examples
     --------
@@ -60,4 +60,4 @@ def _column(name: str, values: Tensor) -> Tensor:
         raise ValueError(f"{name} must have one value per row, got shape {tuple(values.shape)}")
     if values.dtype in (torch.float32, torch.float64, torch.bool):
         return values
-    return values.float()  # half precision cannot hold a squared error of 300^2
+    return values.float()  # a squared error of 300^2 overflows in half precision

@@ -1,8 +1,8 @@
-"""The measures as torchmetrics classes: batches of predictions, scores, targets and costs in, numbers out.
+"""The measures of regression with rejection as torchmetrics classes.
 
-Each class keeps a sum and a count, so batches of any size, on any number of devices, give what `recuse.metrics` gives
-for all rows at once, as long as each row is seen once. The sums are kept in single precision;
-``metric.set_dtype(torch.float64)`` asks for more.
+Each class keeps a sum and a count. Batches of any size on any number of devices therefore give the result of
+`recuse.metrics` on all rows at once, provided that each row is seen once. The sums are in single precision;
+``metric.set_dtype(torch.float64)`` changes that.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 
 
 class RejectionMetric(Metric, ABC):
-    """A mean over some of the rows; a mean over none is NaN, and so is a loss if a prediction or score is.
+    """A mean over some of the rows; NaN if there are none, or if a prediction or score is NaN.
 
     Parameters
     ----------
     cost : float, default=1.0
-        The cost of rows whose costs `update` is not told.
+        The cost of a rejection where `update` is called without costs.
     **options
-        What every torchmetrics class takes, `sync_on_compute` and so on.
+        Arguments of torchmetrics.Metric, such as `sync_on_compute`.
     """
 
     is_differentiable = False
@@ -58,20 +58,20 @@ class RejectionMetric(Metric, ABC):
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
     def update(self, prediction: Tensor, score: Tensor, target: Tensor, cost: Tensor | float | None = None) -> None:
-        """Take in some rows.
+        """Add rows.
 
         Parameters
         ----------
         prediction, target : Tensor of shape (n_rows,) or (n_rows, 1)
         score : Tensor of shape (n_rows,) or (n_rows, 1)
-            Scores, where a row is accepted if its score is > 0, or the acceptances themselves as bool.
+            Scores (a row is accepted if its score is > 0), or whether each row is accepted, as bool.
         cost : float or Tensor of shape (n_rows,), optional
         """
         h, r, y = same_rows(prediction=prediction, score=score, target=target)
         error = (h - y).square()
         accepted = r if r.dtype == torch.bool else r > 0
         costs = cost_rows(self.cost if cost is None else cost, error)
-        # a network that has diverged must not pass for one that rejects everything
+        # NaN, so that a diverged network does not look like one that rejects every row
         lost = ~error.isfinite() | r.isnan()
         error, costs = (column.masked_fill(lost, torch.nan) for column in (error, costs))
         values, among = self.rows(error, accepted, costs)
@@ -79,13 +79,13 @@ class RejectionMetric(Metric, ABC):
         self.count += among.sum()
 
     def compute(self) -> Tensor:
-        """Give the mean over all rows taken in."""
+        """Return the mean over all rows added."""
         return self.total / self.count
 
     @staticmethod
     @abstractmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give what is averaged (n_rows,), and over which rows (n_rows,)."""
+        """Return the values to average and a mask of the rows to average over, each (n_rows,)."""
 
 
 class RcRLoss(RejectionMetric):
@@ -104,7 +104,7 @@ class RcRLoss(RejectionMetric):
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the loss of every row."""
+        """Return the loss of every row."""
         return torch.where(accepted, error, cost), torch.ones_like(accepted)
 
 
@@ -115,7 +115,7 @@ class AcceptedLoss(RejectionMetric):
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the errors of the accepted rows."""
+        """Return the errors of the accepted rows."""
         return error, accepted
 
 
@@ -124,16 +124,16 @@ class RejectedLoss(RejectionMetric):
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the errors of the rejected rows."""
+        """Return the errors of the rejected rows."""
         return error, ~accepted
 
 
 class RejectionRate(RejectionMetric):
-    """Share of rows that were rejected (Rej)."""
+    """Share of the rows that are rejected (Rej)."""
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give a one for each rejection."""
+        """Return 1 for each rejected row."""
         return ~accepted, torch.ones_like(accepted)
 
 
@@ -144,7 +144,7 @@ class FalseRejectionRate(RejectionMetric):
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give a one for each rejection of a row that deserved to be accepted."""
+        """Return 1 for each rejected row among the rows with an error below the cost."""
         return ~accepted, error < cost
 
 
@@ -155,7 +155,7 @@ class FalseAcceptanceRate(RejectionMetric):
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give a one for each acceptance of a row that deserved to be rejected."""
+        """Return 1 for each accepted row among the rows with an error of at least the cost."""
         return accepted, error >= cost
 
 
@@ -166,7 +166,7 @@ class AlwaysAccept(RejectionMetric):
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the error of every row."""
+        """Return the error of every row."""
         return error, torch.ones_like(accepted)
 
 
@@ -175,18 +175,18 @@ class AlwaysReject(RejectionMetric):
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the cost of every row."""
+        """Return the cost of every row."""
         return cost, torch.ones_like(accepted)
 
 
 class Oracle(RejectionMetric):
-    """The loss of somebody who sees the labels before deciding."""
+    """Mean of the smaller of error and cost: the loss of deciding with the targets known."""
 
     higher_is_better = False
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the smaller of error and cost."""
+        """Return the smaller of error and cost for every row."""
         return torch.minimum(error, cost), torch.ones_like(accepted)
 
 
@@ -204,7 +204,7 @@ _BY_NAME: dict[str, type[RejectionMetric]] = {
 
 
 def rejection_metrics(cost: float = 1.0, prefix: str | None = None) -> MetricCollection:
-    """All measures at once, under the names of `recuse.metrics.evaluate`.
+    """Return all measures in one collection, under the names of `recuse.metrics.evaluate`.
 
     Examples
     --------
@@ -214,6 +214,6 @@ def rejection_metrics(cost: float = 1.0, prefix: str | None = None) -> MetricCol
     >>> measures["val/rcr_loss"], measures["val/always_accept"], measures["val/false_acceptance_rate"]
     (tensor(2.), tensor(4.5000), tensor(0.))
     """
-    # no groups: torchmetrics would merge measures that merely agree on the first batch
+    # no compute groups: torchmetrics would merge measures that happen to agree on the first batch
     members: dict[str, Metric | MetricCollection] = {name: metric(cost) for name, metric in _BY_NAME.items()}
     return MetricCollection(members, prefix=prefix, compute_groups=False)

@@ -1,5 +1,6 @@
-"""Binary losses of the rejector: a name or a function in, a `Surrogate` or a report on it out."""
+"""Binary losses of the rejector, by name or from a function, and checks of what is proved about them."""
 
+from recuse.surrogates.carried import CarriesSurrogates
 from recuse.surrogates.check import SurrogateReport, check
 from recuse.surrogates.losses import (
     LossPair,
@@ -13,6 +14,7 @@ from recuse.surrogates.losses import (
 )
 
 __all__ = [
+    "CarriesSurrogates",
     "LossPair",
     "PairFunction",
     "RegretTransfer",

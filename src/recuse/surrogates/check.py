@@ -1,7 +1,7 @@
-"""Examine a binary loss by computation: a loss in, a `SurrogateReport` out.
+"""Numerical checks of a binary loss, and the theorems that apply to it.
 
-Every fact is read off values on |r| <= 1e8 in double precision, so it is strong evidence and not a proof: a
-feature much narrower than the grid, or one that only shows further out, can escape.
+Every property is computed from values on |r| <= 1e8 in double precision. This is strong evidence and not a proof: the
+checks can miss a feature that is much narrower than the grid or lies outside of it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ __all__ = ["SurrogateReport", "check"]
 @final
 @dataclass(frozen=True)
 class SurrogateReport:
-    """Facts about a binary loss, and which theorems they earn.
+    """Properties of a binary loss, and the theorems that follow from them.
 
     Attributes
     ----------
     name : str
-        The loss.
+        Name of the loss.
     non_negative, strictly_positive : bool
         Whether l >= 0, and l > 0, at every finite score.
     classification_calibrated : bool
-        Whether minimising the loss always yields the right sign of r.
+        Whether minimising the loss always gives the right sign of r.
     bound : float
         The largest absolute value of the loss, or infinity.
     lipschitz_constant : float
-        The steepest slope, or infinity.
+        The largest absolute slope, or infinity.
     transfer : RegretTransfer or None
-        The proved regret transfer, where there is one.
+        The proved regret transfer, if there is one.
     """
 
     name: str
@@ -66,13 +66,13 @@ class SurrogateReport:
 
     @property
     def not_covered(self) -> tuple[str, ...]:
-        """The statements that do not hold, or are not known to, and what each would need."""
+        """The statements that are not known to hold, each with its condition."""
         return tuple(statement.needs for applies, statement in self._verdicts() if not applies)
 
     def _verdicts(self) -> list[tuple[bool, _Statement]]:
         positive, calibrated = self.strictly_positive, self.classification_calibrated
         verdicts = [(positive, _REGRESSOR_CONSISTENCY), (positive and calibrated, _REJECTOR_CALIBRATION)]
-        if not positive:  # otherwise the first statement already says more
+        if not positive:  # otherwise the first statement is stronger
             verdicts.append((self.non_negative and calibrated, _ACCEPTED_ONLY))
         verdicts.append((self.transfer is not None, _regret_transfer(self.transfer)))
         bound = _error_bound(self.bound, self.lipschitz_constant)
@@ -131,13 +131,13 @@ def _error_bound(bound: float, lipschitz_constant: float) -> _Statement:
     )
 
 
-_ZERO = 1e-12  # rounding of values near 1, with room to spare
-_POSITIVE_TO = 20.0  # further out exp(-r) and the like vanish by underflow, which is not a zero of the loss
-_SETTLED_FROM = 1e4  # what still grows between here and the end of the grid is taken to grow for ever
+_ZERO = 1e-12  # tolerance for rounding of values near 1
+_POSITIVE_TO = 20.0  # beyond it losses like exp(-r) underflow, which is not a zero of the loss
+_SETTLED_FROM = 1e4  # a loss that grows from here to the end of the grid counts as unbounded
 
 
 def check(fn: SurrogateLike) -> SurrogateReport:
-    """Tell what is true of a binary loss, and which theorems therefore apply.
+    """Check the properties of a binary loss, and list the theorems that apply.
 
     Parameters
     ----------
@@ -147,13 +147,13 @@ def check(fn: SurrogateLike) -> SurrogateReport:
     Returns
     -------
     SurrogateReport
-        Print it, or read its fields.
+        Its string lists the properties and the theorems.
 
     Raises
     ------
     TypeError, ValueError
-        If the loss does not return a pair of tensors shaped like the scores, is not element by element, gives
-        NaN, or comes with a derivative that is not its own.
+        If the loss does not return a pair of tensors of the shape of the scores, does not work element by element,
+        returns NaN, or has an analytic derivative that differs from its true one.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def check(fn: SurrogateLike) -> SurrogateReport:
 
 
 def _validate(surrogate: Surrogate) -> None:
-    scores = torch.linspace(-4.987, 5.013, 101, dtype=torch.float64)  # off the round numbers, where kinks are
+    scores = torch.linspace(-4.987, 5.013, 101, dtype=torch.float64)  # avoids round numbers, where losses have kinks
     whole, part = evaluate(surrogate, scores.numpy()), evaluate(surrogate, scores[:7].numpy())
     if not np.allclose(whole[:, :7], part):
         raise ValueError(
@@ -208,7 +208,7 @@ def _validate(surrogate: Surrogate) -> None:
 
 
 def _lowest_dip(surrogate: Surrogate, grid: Array, values: Array) -> float:
-    """Give the lowest local minimum of either loss, looking between the grid points, or infinity if none."""
+    """Give the lowest local minimum of both losses, refined between the grid points; infinity if there is none."""
     lowest = math.inf
     for side, loss in enumerate(values):
         dip = 1 + np.flatnonzero((loss[1:-1] <= loss[:-2]) & (loss[1:-1] <= loss[2:]))
@@ -223,13 +223,13 @@ def _one_side(surrogate: Surrogate, side: int) -> Callable[[Array], Array]:
 
 
 def _calibrated(grid: Array, values: Array) -> bool:
-    """Tell whether a wrong sign costs something: inf over wrong signs > inf over all, for each eta != 1/2."""
+    """Whether the infimum over scores of the wrong sign exceeds that over all scores, for each eta != 1/2."""
     margin = np.geomspace(0.02, 1.0, 40)
     margin = np.concatenate([-margin, margin])[:, None]  # 2 eta - 1, (eta, 1)
     risk = conditional_risk((1 - margin) / 2, (1 + margin) / 2, values)  # (eta, score)
     wrong_sign = margin * grid <= 0
     excess = risk.min(axis=1, where=wrong_sign, initial=np.inf) - risk.min(axis=1)
-    scale = min(np.abs(values[:, grid == 0]).max(), 1e8)  # what rounding is measured against
+    scale = min(np.abs(values[:, grid == 0]).max(), 1e8)  # rounding errors are relative to it
     return bool((excess > 1e-8 * scale).all())
 
 
@@ -249,22 +249,22 @@ def _lipschitz_constant(surrogate: Surrogate, grid: Array, values: Array) -> flo
 
 
 def _steepest_near(loss: Callable[[Array], Array]) -> float:
-    """Zoom in on the steepest place of |r| <= 20; a slope that grows all the way is a jump or a cusp."""
+    """Refine the grid around the steepest slope of |r| <= 20; a slope that keeps growing is a jump or a cusp."""
     points = np.linspace(-_POSITIVE_TO, _POSITIVE_TO, 4001)
     history = []
-    for _ in range(9):  # down to gaps of 1e-7: finer ones would measure rounding
+    for _ in range(9):  # down to gaps of 1e-7; rounding dominates smaller ones
         values = loss(points)
         if not np.isfinite(values).all():
             return math.inf
         slope = np.abs(np.diff(values)) / np.diff(points)
         steepest = int(slope.argmax())
         history.append(float(slope[steepest]))
-        # a gap astride a cusp looks flat beside its neighbours: keep them in sight
+        # the gap around a cusp has a smaller slope than its neighbours, so keep these as well
         left, right = points[max(steepest - 1, 0)], points[min(steepest + 2, len(points) - 1)]
         points = np.linspace(left, right, 13)
     return history[-1] if history[-1] <= 1.05 * history[4] else math.inf
 
 
 def _supremum(settled: float, farthest: float) -> float:
-    """Give the supremum to six digits, or infinity if it still grows at the end of the grid."""
+    """Give the supremum to six digits, or infinity if the values still grow at the end of the grid."""
     return float(f"{farthest:.6g}") if farthest <= 1.001 * settled else math.inf

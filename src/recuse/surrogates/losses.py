@@ -1,13 +1,16 @@
-"""Losses by name: a name, a `Surrogate` or a plain function in, a `Surrogate` out."""
+"""Binary losses of the rejector: their interface, the paper's five, and the registry of names."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias, final
+from functools import lru_cache
+from typing import Any, Self, TypeAlias, final
 
 import torch
+from joblib import wrap_non_picklable_objects
 from torch import Tensor, sigmoid, sign
 from torch.nn.functional import relu, softplus
 
@@ -42,20 +45,20 @@ class RegretTransfer(StrEnum):
 @final
 @dataclass(frozen=True)
 class Surrogate:
-    """A binary loss l(r, z) that stands in for the accept-or-reject step of the RcR loss.
+    """A binary loss l(r, z) that replaces the accept-or-reject step of the RcR loss.
 
     The training loss built from it is psi = (h - y)^2 l(r, -1) + c l(r, +1): the first entry of the pair
-    weighs the squared error, the second the cost.
+    weights the squared error, the second the cost. It can be pickled, also if its functions are lambdas.
 
     Parameters
     ----------
     name : str
-        What messages and reports call the loss.
+        Name of the loss in messages and reports.
     function : callable
         Maps scores of any shape, dtype and device to ``(l(r, -1), l(r, +1))``, each of the same shape,
         element by element.
     analytic_derivative : callable, optional
-        Maps scores to ``(dl(r, -1)/dr, dl(r, +1)/dr)``. Automatic differentiation takes its place if omitted.
+        Maps scores to ``(dl(r, -1)/dr, dl(r, +1)/dr)``. By default automatic differentiation computes them.
     transfer : RegretTransfer, optional
         The proved regret transfer, if there is one.
 
@@ -75,7 +78,7 @@ class Surrogate:
     transfer: RegretTransfer | None = None
 
     def __call__(self, r: Tensor) -> LossPair:
-        """Give (l(r, -1), l(r, +1)): the loss if r accepts wrongly, the loss if it rejects wrongly."""
+        """Give (l(r, -1), l(r, +1)): the loss if label -1 is right, and the loss if label +1 is right."""
         return _as_pair(self.function(r), r, f"surrogate {self.name!r}")
 
     def derivative(self, r: Tensor) -> LossPair:
@@ -92,9 +95,23 @@ class Surrogate:
             accepted, rejected = self(scores)
             return _slope(accepted, scores), _slope(rejected, scores)
 
+    def __reduce__(self) -> tuple[Callable[[_Fields], Surrogate], tuple[_Fields]]:
+        fields = (self.name, self.function, self.analytic_derivative, self.transfer)
+        return _from_fields, (wrap_non_picklable_objects(fields, keep_wrapper=False),)  # stores lambdas by value
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # immutable
+
+
+_Fields: TypeAlias = tuple[str, PairFunction, PairFunction | None, RegretTransfer | None]
+
+
+def _from_fields(fields: _Fields) -> Surrogate:
+    return Surrogate(*fields)
+
 
 def _slope(loss: Tensor, scores: Tensor) -> Tensor:
-    if not loss.requires_grad:  # a constant loss leaves no graph behind
+    if not loss.requires_grad:  # a constant loss has no graph
         return torch.zeros_like(scores)
     # element i of the loss depends on score i alone, so the gradient of the sum holds every slope
     (slope,) = torch.autograd.grad(loss.sum(), scores, retain_graph=True, allow_unused=True, materialize_grads=True)
@@ -116,7 +133,7 @@ def _as_pair(pair: object, r: Tensor, what: str) -> LossPair:
     return accepted, rejected
 
 
-# softplus turns linear past this score; the step there, exp(-40), is below the precision of float64
+# softplus is linear from this score on; the difference, exp(-40), is below the precision of float64
 _LINEAR_FROM = 40.0
 
 
@@ -133,7 +150,7 @@ def _hinge(r: Tensor) -> LossPair:
 
 
 def _hinge_derivative(r: Tensor) -> LossPair:
-    # a clamped sign: comparing and casting gives the same and takes more than twice the time
+    # a clamped sign is more than twice as fast as comparing and casting
     return sign(r + 1).clamp_(min=0), sign(r - 1).clamp_(max=0)
 
 
@@ -151,7 +168,7 @@ def _logistic(r: Tensor) -> LossPair:
 
 
 def _logistic_derivative(r: Tensor) -> LossPair:
-    # s(r) - 1 would do for the second, but cancels to 0 from r = 17 on in float32
+    # the second is sigmoid(r) - 1, which in float32 cancels to 0 from r = 17 on
     return sigmoid(r), sigmoid(-r).neg()
 
 
@@ -173,7 +190,9 @@ SIGMOID = Surrogate("sigmoid", _sigmoid, _sigmoid_derivative, RegretTransfer.DOU
 
 SurrogateLike: TypeAlias = str | Surrogate | PairFunction
 
-_REGISTRY = {surrogate.name: surrogate for surrogate in (MAE, HINGE, SQUARE, LOGISTIC, SIGMOID)}
+_PAPER = {surrogate.name: surrogate for surrogate in (MAE, HINGE, SQUARE, LOGISTIC, SIGMOID)}
+_REGISTRY = dict(_PAPER)
+_RECEIVED: dict[str, bytes] = {}  # losses that came with a pickled estimator
 
 
 def names() -> tuple[str, ...]:
@@ -184,11 +203,11 @@ def names() -> tuple[str, ...]:
     >>> names()[:5]
     ('mae', 'hinge', 'square', 'logistic', 'sigmoid')
     """
-    return tuple(_REGISTRY)
+    return (*_REGISTRY, *(name for name in _RECEIVED if name not in _REGISTRY))
 
 
 def get(surrogate: SurrogateLike) -> Surrogate:
-    """Look a loss up, or wrap a function as one.
+    """Look up a loss by name, or wrap a function as a `Surrogate`.
 
     Parameters
     ----------
@@ -212,26 +231,40 @@ def get(surrogate: SurrogateLike) -> Surrogate:
 
 
 def _by_name(name: str) -> Surrogate:
-    if name not in _REGISTRY:
+    if name in _REGISTRY:
+        return _REGISTRY[name]
+    if name not in _RECEIVED:
         raise ValueError(f"surrogate must be one of {', '.join(names())}, got {name!r}")
-    return _REGISTRY[name]
+    try:
+        return _restored(_RECEIVED[name])
+    except Exception as error:  # unpickling calls the user's code, which may raise anything
+        raise ValueError(f"surrogate {name!r} came with a pickled estimator and cannot be restored: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _restored(pickled: bytes) -> Surrogate:
+    surrogate: Surrogate = pickle.loads(pickled)
+    return surrogate
 
 
 def register(
     name: str, function: PairFunction, *, derivative: PairFunction | None = None, overwrite: bool = False
 ) -> Surrogate:
-    """Make a loss known by name, and return it.
+    """Register a loss under a name, and return it.
+
+    Estimators that use the name take the loss along when they are pickled, for example to the worker processes of a
+    grid search.
 
     Parameters
     ----------
     name : str
-        The new name.
+        A new name; the names of the paper's five losses are fixed.
     function : callable
-        Scores in, ``(l(r, -1), l(r, +1))`` out, element by element.
+        Maps scores to ``(l(r, -1), l(r, +1))``, element by element.
     derivative : callable, optional
-        Scores in, the two slopes out. Automatic differentiation takes its place if omitted.
+        Maps scores to the two slopes. By default automatic differentiation computes them.
     overwrite : bool, default=False
-        Whether the name may already be taken.
+        Replace the loss that is registered under this name, if there is one.
 
     Examples
     --------
@@ -245,7 +278,28 @@ def register(
         raise ValueError(f"name must be a non-empty string, got {name!r}")
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
+    if name in _PAPER:
+        raise ValueError(f"name must not be that of one of the paper's losses ({', '.join(_PAPER)}), got {name!r}")
     if name in _REGISTRY and not overwrite:
         raise ValueError(f"name {name!r} is already taken; pass overwrite=True to replace it")
     _REGISTRY[name] = Surrogate(name, function, derivative)
     return _REGISTRY[name]
+
+
+def registered() -> tuple[str, ...]:
+    """List the names of the losses that are not the paper's.
+
+    Examples
+    --------
+    >>> "mae" in registered()
+    False
+    """
+    return tuple(name for name in names() if name not in _PAPER)
+
+
+def receive(name: str, pickled: bytes) -> None:
+    """Keep a pickled loss of another process under its name, to be used unless this process registers the name.
+
+    A later arrival replaces an earlier one. The loss is unpickled when it is first used.
+    """
+    _RECEIVED[name] = pickled

@@ -1,6 +1,6 @@
-"""The lowest surrogate risk: squared errors D and costs c in, inf over r of D l(r, -1) + c l(r, +1) out.
+"""The lowest conditional surrogate risk, inf over r of D l(r, -1) + c l(r, +1).
 
-The paper's five losses have closed forms; for any other the infimum is searched.
+The paper's five losses have closed forms; for other losses a search finds the infimum.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def score_grid() -> Array:
 
 
 def evaluate(surrogate: Surrogate, scores: Array) -> Array:
-    """Evaluate both losses in double precision: scores of any shape in, (2, *shape) out, label -1 first.
+    """Evaluate both losses in double precision; the result is (2, *shape of scores), label -1 first.
 
-    Infinity is a value like another (an exponential loss overflows far out); NaN is an error.
+    Infinity is allowed, since an exponential loss overflows at large scores; NaN is an error.
     """
-    # no_grad, not inference_mode: the caller's loss may hold parameters, and may differentiate inside
+    # no_grad, not inference_mode: the loss may have parameters, and may differentiate inside
     with torch.no_grad():
         accepted, rejected = surrogate(torch.from_numpy(scores))
     values = np.stack([accepted.double().numpy(force=True), rejected.double().numpy(force=True)])
@@ -48,31 +48,31 @@ def evaluate(surrogate: Surrogate, scores: Array) -> Array:
         _, *where = np.argwhere(np.isnan(values))[0]
         raise ValueError(
             f"surrogate {surrogate.name!r} must give a number for every score, "
-            f"got nan at r = {scores[tuple(where)]:g}; use forms that do not overflow, as torch.sigmoid"
+            f"got nan at r = {scores[tuple(where)]:g}; use forms that do not overflow, such as torch.sigmoid"
         )
     return values
 
 
 def conditional_risk(D: Array | float, c: Array | float, values: Array) -> Array:
-    """Give D l(r, -1) + c l(r, +1) from the two losses; a weight of 0 silences even an infinite loss."""
+    """Give D l(r, -1) + c l(r, +1) from the two losses; a weight of 0 times an infinite loss is 0."""
     accepted, rejected = np.minimum(values, _FINITE)  # 0 * inf would be NaN
     with np.errstate(over="ignore"):
         return np.asarray(D * accepted + c * rejected)
 
 
 def refine_minimum(objective: Callable[[Array], Array], left: Array, right: Array) -> Array:
-    """Find the minimum inside each bracket by zooming in on the best of nine points, thirty times.
+    """Find the minimum in each bracket by thirty refinements around the best of nine points.
 
     Parameters
     ----------
     objective : callable
-        Scores (bracket, point) in, values (bracket, point) out.
+        Maps scores (bracket, point) to values (bracket, point).
     left, right : ndarray of shape (bracket,)
         The ends of the brackets.
     """
     rows = np.arange(len(left))
     best = np.full(len(left), np.inf)
-    for _ in range(30):  # each round divides the width by 4, so the last is 4^-30 = 1e-18 of the first
+    for _ in range(30):  # each one divides the width by 4; 4^-30 is 1e-18
         points = np.linspace(left, right, 9, axis=1)  # (bracket, point)
         values = objective(points)
         lowest = values.argmin(axis=1)
@@ -85,7 +85,7 @@ _ROWS_AT_ONCE = 256  # times 5603 scores: 11 MB
 
 
 def optimum(D: Array, c: Array, surrogate: Surrogate) -> Array:
-    """Give the infimum of every row; D and c are non-negative and of one shape.
+    """Give the infimum of every row; D and c are non-negative and have the same shape.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def optimum(D: Array, c: Array, surrogate: Surrogate) -> Array:
 
 
 def searched_optimum(D: Array, c: Array, surrogate: Surrogate) -> Array:
-    """Search the infimum of every row on |r| <= 1e8, for any loss.
+    """Search for the infimum of every row on |r| <= 1e8, for any loss.
 
     Examples
     --------

@@ -1,98 +1,129 @@
-"""Tables in, numbers out: an array or DataFrame with categories and gaps -> standardised float64 features."""
+"""Encoding of tables with numbers, dates, categories and missing values as standardised float64 features."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api import types
 
-__all__ = ["TableEncoder"]
+from recuse.dataframes import row_name
+from recuse.tabular.cells import Kind, kind_of
+from recuse.tabular.columns import CategoryColumn, Cells, Column, DroppedColumn, NumericColumn
+from recuse.tabular.dates import DateColumn
+from recuse.validation import require
+
+__all__ = ["Encoded", "TableEncoder", "Unseen"]
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Unseen = Literal["novel", "error", "keep"]
 
 
 @dataclass(frozen=True)
-class NumericColumn:
-    """A column of numbers: gaps take the mean, and a flag tells them apart if there were any in training."""
+class Encoded:
+    """An encoded table.
 
-    name: Any
-    mean: float
-    scale: float
-    flag_missing: bool
+    `novelty` is 0 for a cell as in training and 1 for a cell without information: an unseen category, a missing value
+    in a column that had none in training, or a number far outside the range of training. It lies between for a number
+    just outside that range.
+    """
 
-    def encode(self, column: pd.Series[Any]) -> Floats:
-        """Give (row, 1) or, with the flag, (row, 2)."""
-        values = _numeric(column)
-        missing = np.isnan(values)
-        standard = (np.where(missing, self.mean, values) - self.mean) / self.scale
-        return np.column_stack([standard, missing]) if self.flag_missing else standard[:, None]
-
-
-@dataclass(frozen=True)
-class CategoryColumn:
-    """A column of categories: one output for each level; a gap is a level if there were any in training."""
-
-    name: Any
-    levels: tuple[Any, ...]
-    missing: bool
-
-    def encode(self, column: pd.Series[Any]) -> Floats:
-        """Give (row, level)."""
-        gaps = column.isna().to_numpy()
-        cells = column.astype(object)
-        codes = _index(self.levels).get_indexer(_index(cells))
-        unknown = (codes < 0) & ~gaps
-        if unknown.any():
-            row = int(unknown.argmax())
-            raise ValueError(
-                f"column {self.name!r} must hold a category seen in training, one of {list(self.levels)}, "
-                f"got {cells.iloc[row]!r} at row {column.index[row]}"
-            )
-        if gaps.any() and not self.missing:
-            raise ValueError(
-                f"column {self.name!r} must have no missing value, as in training, "
-                f"got one at row {column.index[int(gaps.argmax())]}"
-            )
-        hot = np.zeros((len(column), len(self.levels) + self.missing))
-        hot[np.arange(len(column)), np.where(gaps, len(self.levels), codes)] = 1
-        return hot
+    features: Floats  # (row, feature)
+    novelty: Floats  # (row, column)
 
 
 class TableEncoder:
     """Learn from a table how to turn such tables into features.
 
-    Numbers are standardised; text, booleans and categories become one output per level. A pandas category
-    brings its own levels, so one that happens to be absent from the training rows is still known. Errors name the
-    row by its label in the index of the DataFrame.
+    - Numbers and durations are standardised. A missing number takes the mean, and a flag marks it if training had
+      missing numbers too. Outside the training range the novelty rises from 0 at its end to 1 at half its width
+      beyond, and the number is clipped there.
+    - Text, booleans and pandas categories have one feature for each level, and one for missing cells if training had
+      any. Of more than 50 levels, the 49 most frequent have a feature each and the others share one. Text with more
+      than 50 levels that differs in more than half of the rows identifies rows: such a column is dropped.
+    - Dates and times become a trend and the sine and cosine of month, weekday and time of day, if these vary.
+    - A few texts such as "n/a" among numbers count as missing. A column without any value is dropped. Both give a
+      warning.
+
+    A category that no training row has, declared or not, is encoded as missing and has novelty 1, and so has a missing
+    value in a column that had none in training.
+
+    Parameters
+    ----------
+    unseen : {"novel", "error", "keep"}, default="novel"
+        With "error", unseen categories and new missing values raise a ValueError. With "keep", the novelty is the same
+        but features stay unlimited: numbers are not clipped, and a category that was declared but not seen has its own
+        feature. Published experiments that did so are reproduced this way.
+
+    Attributes
+    ----------
+    columns_ : list of Column
+        What was learned of each column: frozen dataclasses of numbers, text and tuples.
 
     Examples
     --------
     >>> cars = pd.DataFrame({"weight": [1.0, 3.0], "origin": ["eu", "us"]})
-    >>> TableEncoder().fit(cars).transform(cars)
+    >>> encoder = TableEncoder().fit(cars)
+    >>> encoder.transform(cars)
     array([[-1.,  1.,  0.],
            [ 1.,  0.,  1.]])
+    >>> encoder.encode(pd.DataFrame({"weight": [3.5], "origin": ["mars"]}))
+    Encoded(features=array([[1.5, 0. , 0. ]]), novelty=array([[0.5, 1. ]]))
     """
 
-    columns_: list[NumericColumn | CategoryColumn]
+    columns_: list[Column]
+
+    def __init__(self, unseen: Unseen = "novel") -> None:
+        self.unseen = unseen
 
     def fit(self, X: pd.DataFrame | Floats, sample_weight: Floats | None = None) -> TableEncoder:
-        """Learn means, scales and levels."""
+        """Learn means, scales, ranges and levels."""
+        require(self.unseen in ("novel", "error", "keep"), "unseen", "'novel', 'error' or 'keep'", self.unseen)
         frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X)
         if frame.shape[1] == 0:
             raise ValueError("X must have at least one column to learn from, got none")
-        self._named = isinstance(X, pd.DataFrame)
         weight = np.ones(len(frame)) if sample_weight is None else sample_weight
-        self.columns_ = [_learn(name, frame[name], weight) for name in frame.columns]
+        columns = [_learn(frame[name], weight) for name in frame.columns]
+        if sum(column.n_features for column in columns) == 0:
+            raise ValueError(f"X must have at least one column to learn from, got none of use among {len(columns)}")
+        self._named = isinstance(X, pd.DataFrame)
+        self.columns_ = columns
         return self
 
     def transform(self, X: pd.DataFrame | Floats) -> Floats:
         """Give features (row, feature)."""
+        return self.encode(X).features
+
+    def encode(self, X: pd.DataFrame | Floats) -> Encoded:
+        """Give features (row, feature) and the novelty of each cell (row, column)."""
         frame = self._frame(X)
-        return np.column_stack([column.encode(frame[column.name]) for column in self.columns_])
+        features, novelty = np.zeros((len(frame), self.n_features)), np.zeros((len(frame), len(self.columns_)))
+        for place, (learned, part) in enumerate(zip(self.columns_, self.slices, strict=True)):
+            column = frame[learned.name]
+            cells = learned.encode(column, features[:, part], keep=self.unseen == "keep")
+            if self.unseen == "error":
+                _refuse(learned, column, cells)
+            novelty[:, place] = cells.novelty
+        return Encoded(features, novelty)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return sum(column.n_features for column in self.columns_)
+
+    @property
+    def slices(self) -> list[slice]:
+        """The features of each column; none for a dropped column."""
+        ends = np.cumsum([column.n_features for column in self.columns_]).tolist()
+        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+    @property
+    def missing_row(self) -> Floats:
+        """The features (feature,) of a row in which every cell is missing."""
+        return np.concatenate([column.missing for column in self.columns_])
 
     def _frame(self, X: pd.DataFrame | Floats) -> pd.DataFrame:
         """Find the columns by name where both tables have names, else by position."""
@@ -106,71 +137,31 @@ class TableEncoder:
             raise ValueError(f"X must have {len(names)} columns, as in training, got {X.shape[1]}")
         return X.set_axis(names, axis=1) if isinstance(X, pd.DataFrame) else pd.DataFrame(X, columns=names)
 
-    @property
-    def n_features(self) -> int:
-        """How many features `transform` gives."""
-        return sum(
-            1 + column.flag_missing if isinstance(column, NumericColumn) else len(column.levels) + column.missing
-            for column in self.columns_
+
+def _learn(column: pd.Series[Any], weight: Floats) -> Column:
+    if column.isna().all():
+        return DroppedColumn.warn(column.name, "all its values are missing")
+    kind = kind_of(column)
+    if kind is Kind.DATE:
+        return DateColumn.learn(column, weight)
+    return NumericColumn.learn(column, weight) if kind is Kind.NUMBER else CategoryColumn.learn(column, weight)
+
+
+def _refuse(learned: Column, column: pd.Series[Any], cells: Cells) -> None:
+    """Raise an error for the first cell that training had no example of."""
+    if cells.unknown.any():
+        row, count = int(cells.unknown.argmax()), int(cells.unknown.sum())
+        raise ValueError(
+            f"column {learned.name!r} must hold {learned.expected}, got {column.iloc[row]!r:.80} "
+            f"at {row_name(row, column.index)}{_of_all(count)}"
+        )
+    if cells.new_gap.any():
+        row, count = int(cells.new_gap.argmax()), int(cells.new_gap.sum())
+        raise ValueError(
+            f"column {learned.name!r} must have no missing value, as in training, got one "
+            f"at {row_name(row, column.index)}{_of_all(count)}"
         )
 
 
-def _learn(name: Any, column: pd.Series[Any], weight: Floats) -> NumericColumn | CategoryColumn:
-    if column.isna().all():
-        raise ValueError(f"column {name!r} must hold at least one value, got only missing ones")
-    if types.is_object_dtype(column.dtype):  # numbers that came as objects are numbers
-        column = column.where(column.notna(), np.nan).infer_objects()
-    if _is_categorical(column):
-        return _learn_category(name, column)
-    values = _numeric(column)
-    missing = np.isnan(values)
-    known, weight = values[~missing], weight[~missing]
-    mean = float(np.average(known, weights=weight))
-    scale = float(np.average((known - mean) ** 2, weights=weight) ** 0.5)
-    # a column that is constant but for rounding carries nothing: leave its scale alone
-    constant = scale <= 10 * np.finfo(np.float64).eps * max(abs(mean), np.finfo(np.float64).tiny)
-    return NumericColumn(name, mean, 1.0 if constant else scale, bool(missing.any()))
-
-
-def _learn_category(name: Any, column: pd.Series[Any]) -> CategoryColumn:
-    declared = isinstance(column.dtype, pd.CategoricalDtype)
-    levels = tuple(column.cat.categories) if declared else _levels(column)
-    return CategoryColumn(name, levels, bool(column.isna().any()))
-
-
-def _levels(column: pd.Series[Any]) -> tuple[Any, ...]:
-    try:
-        return tuple(sorted(column.dropna().astype(object).unique(), key=lambda level: (str(type(level)), level)))
-    except TypeError as error:  # lists, dicts and the like
-        raise ValueError(
-            f"column {column.name!r} must hold numbers, text or categories, got {column.dropna().iloc[0]!r:.80}"
-        ) from error
-
-
-def _index(values: Any) -> pd.Index[Any]:
-    return pd.Index(values, dtype=object, tupleize_cols=False)
-
-
-def _is_categorical(column: pd.Series[Any]) -> bool:
-    kind = column.dtype
-    if isinstance(kind, pd.CategoricalDtype) or types.is_bool_dtype(kind):
-        return True
-    if types.is_object_dtype(kind) or types.is_string_dtype(kind):
-        return True
-    if types.is_numeric_dtype(kind) and not types.is_complex_dtype(kind):
-        return False
-    raise ValueError(
-        f"column {column.name!r} must hold numbers, text, booleans or categories, got {kind}; "
-        "turn dates and times into numbers, such as days since some day"
-    )
-
-
-def _numeric(column: pd.Series[Any]) -> Floats:
-    try:
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"column {column.name!r} must hold numbers as in training, got {column.dtype}") from error
-    if np.isinf(values).any():
-        row = int(np.isinf(values).argmax())
-        raise ValueError(f"column {column.name!r} must be finite, got {values[row]} at row {column.index[row]}")
-    return values
+def _of_all(count: int) -> str:
+    return "" if count == 1 else f", the first of {count:,} such rows"

@@ -27,10 +27,12 @@ class Origin:
         Position of each given row among the canonical rows; -1 for a row of weight zero.
     index : pandas Index or None
         Labels of the given rows, where `X` was a DataFrame.
+    cost : ndarray of shape (given row,)
     """
 
     place: Places
     index: pd.Index[Any] | None
+    cost: Floats
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Rows:
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         part: NDArray[np.int8] | None = None,
+        merge_costs: bool = False,
     ) -> Self:
         """Merge equal rows and sort.
 
@@ -84,9 +87,12 @@ class Rows:
         sample_weight : array-like of shape (row,), optional
         groups : array-like of shape (row,), optional
         part : ndarray of shape (row, split), optional
+        merge_costs : bool, default=False
+            Whether rows that differ only in their cost are equal.
         """
         rows = cls._unmerged(X, y, cost, sample_weight, groups, part)
-        columns: list[NDArray[Any]] = [rows.part, cost, y, _sortable(X)]
+        costs = [] if merge_costs else [cost]
+        columns: list[NDArray[Any]] = [rows.part, *costs, y, _sortable(X)]
         if groups is not None:
             columns.insert(0, rows.group)
         return rows._merged(np.column_stack(columns))
@@ -108,7 +114,7 @@ class Rows:
         place = np.full(len(rows), -1)
         place[present] = np.arange(len(present))
         index = X.index if isinstance(X, pd.DataFrame) else None
-        return replace(rows.take(present), origin=Origin(place, index))
+        return replace(rows.take(present), origin=Origin(place, index, cost))
 
     @classmethod
     def _unmerged(
@@ -141,7 +147,7 @@ class Rows:
         place[present] = np.cumsum(starts) - 1
         index = self.X.index if isinstance(self.X, pd.DataFrame) else None
         weight = np.add.reduceat(self.weight[present], first)
-        return replace(self.take(present[first]), weight=weight, origin=Origin(place, index))
+        return replace(self.take(present[first]), weight=weight, origin=Origin(place, index, self.cost))
 
     def take(self, rows: Places) -> Self:
         """Give some of the rows."""

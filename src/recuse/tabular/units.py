@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recuse.costs import Cost, is_constant
 from recuse.losses import SQUARED, TargetLoss
-from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.rows import Rows
 
 __all__ = ["Units", "moments", "target_moments"]
@@ -43,9 +43,10 @@ class Units:
         *,
         scale_target: bool | Literal["centre"],
         loss: TargetLoss = SQUARED,
+        unseen: Unseen = "novel",
     ) -> Self:
         """Learn the features from `everything` and the scales from the part trained on."""
-        encoder = TableEncoder().fit(everything.X, everything.weight)
+        encoder = TableEncoder(unseen).fit(everything.X, everything.weight)
         mean, scale = target_moments(train.y, train.weight)
         if not scale_target:
             mean = 0.0 * mean

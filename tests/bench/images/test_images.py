@@ -1,6 +1,7 @@
-"""`recuse bench images`: tables of image data sets from one command, on generated pictures and on real layouts."""
+"""`recuse bench images` on generated images and on folders in the published layouts."""
 
 import json
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -21,8 +22,9 @@ from recuse.bench.images.data import ImageParts, ImageSource, augmentation, load
 from recuse.bench.images.run import adjusted, image_table
 from recuse.bench.images.spec import ImageProtocol
 from recuse.bench.images.training import Hardware, ImageTraining
-from recuse.bench.images.work_unit import KNOWN, YARDSTICKS, against_bayes, image_groups
+from recuse.bench.images.work_unit import KNOWN, YARDSTICKS, ImageWork, against_bayes, image_groups
 from recuse.bench.paper.tables import COLUMNS
+from recuse.bench.work_unit import SUPERVISED, Group
 from recuse.cli.app import app
 from recuse.decision import Decision
 from recuse.estimators.images.regressor import RcRImageRegressor
@@ -134,14 +136,14 @@ def test_a_folder_in_the_published_layout_trains_and_tests(name, costs, scale, t
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dataset", "agedb"], "--root FOLDER must be a folder with the pictures of AgeDB"),
+        (["--dataset", "agedb"], "--root FOLDER must be a folder with the images of AgeDB"),
         (["--dataset", "breastpathq"], "columns slide, rid, y with y in [0, 1]"),
         (["--dataset", "agedb", "--root", "no/such/folder"], "no/such/folder must be a folder"),
         (["--dataset", "faces"], "dataset must be one of agedb, breastpathq, cellularity, got 'faces'"),
         (["--dataset", "cellularity", "--root", "."], "root must not be given"),
         (["--dataset", "cellularity", "--model", "vgg"], "model must be one of resnet50, small_cnn, got 'vgg'"),
         (["--dataset", "cellularity", "--surrogates", "mea"], "mea"),
-        (["--dataset", "agedb", "--rows", "20"], "rows can be chosen for a generated set only"),
+        (["--dataset", "agedb", "--rows", "20"], "rows can be set for a generated data set only"),
         (["--dataset", "cellularity", "--jobs", "2", "--devices", "2"], "either jobs or devices"),
     ],
 )
@@ -154,7 +156,7 @@ def test_a_wrong_option_is_explained(options, message, tmp_path):
 
 
 class Rows(Dataset):
-    """Pictures as a data set; reading one in a certain epoch may fail."""
+    """Images as a data set; reading one in a certain epoch may fail."""
 
     def __init__(self, part, fails_in_epoch=None):
         (self.images, self.y), self.fails_in_epoch, self.epoch = part, fails_in_epoch, 0
@@ -167,7 +169,7 @@ class Rows(Dataset):
 
     def __getitem__(self, row):
         if self.epoch == self.fails_in_epoch:
-            raise RuntimeError("the power is gone")
+            raise RuntimeError("reading failed")
         return self.images[row], float(self.y[row])
 
 
@@ -189,7 +191,7 @@ def test_a_shared_slow_start_changes_nothing(tmp_path):
         learning_rate=PROTOCOL.learning_rate,
         schedule="cosine",
         augment=augmentation(PROTOCOL),
-        accelerator="cpu",
+        trainer={"accelerator": "cpu"},
         random_state=0,
     ).fit(task.parts.train, validation=task.parts.validation)
     images = task.parts.test_images
@@ -203,13 +205,26 @@ def test_a_training_that_was_cut_off_ends_as_if_it_had_not_been(tmp_path, epoch)
     whole = training(tmp_path / "whole")
     cut = tmp_path / "cut"
     for run in (lambda task: task.supervised(), lambda task: task.pair("mae", 0.01)):
-        with pytest.raises(RuntimeError, match="the power is gone"):
+        with pytest.raises(RuntimeError, match="reading failed"):
             run(training(cut, fails_in_epoch=epoch))
     again = training(cut)
     np.testing.assert_allclose(again.supervised(), whole.supervised(), rtol=1e-6)
     images = again.parts.test_images
     one, other = (task.pair("mae", 0.01).decision_function(images) for task in (again, whole))
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("surrogate", [SUPERVISED, "mae"])
+def test_a_group_restores_seeds_and_thread_counts(surrogate, tmp_path):
+    threads = torch.get_num_threads()
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
+    source = ImageSource("cellularity", None, 16, PROTOCOL.rows)
+    group = Group("cellularity", "small_cnn", surrogate, 0, () if surrogate == SUPERVISED else (0.01,), apart=True)
+    ImageWork(source, tmp_path, Hardware("cpu", threads=threads + 1))(group, PROTOCOL)
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
+    assert random.getstate() == before[2]
 
 
 def test_the_regressor_alone_is_that_of_the_lowest_validation_error(tmp_path):

@@ -1,4 +1,4 @@
-"""Folders of pictures load in their published layouts, are cached, split and augmented the same way every time."""
+"""Image data sets: published folder layouts, cache, splits and augmentation."""
 
 import os
 import pickle
@@ -37,7 +37,7 @@ def colour(seed):
 
 
 def plain(seed, size=30):
-    """A picture of one colour, told from others by its seed."""
+    """An image of one colour, which depends on the seed."""
     return np.broadcast_to(colour(seed), (size, size, 3)).copy()
 
 
@@ -63,7 +63,7 @@ def tissue(tmp_path):
 
 
 def shown(image):
-    """The colour of a normalised picture of one colour, as bytes."""
+    """The colour of a normalised image of one colour, as bytes."""
     return (image.mean(dim=(1, 2)) * 127.5 + 127.5).round().numpy()
 
 
@@ -121,13 +121,13 @@ def test_a_label_that_could_mean_two_patches_is_named(tissue):
     shutil.move(tissue / "train_labels.csv", tissue / "labels.csv")
     (tissue / "cells").mkdir()
     shutil.copy(tissue / "train" / "99788_1.tif", tissue / "cells" / "99788_1.tif")
-    with pytest.raises(ValueError, match=r"must mean one patch, got cells/99788_1\.tif, train/99788_1\.tif"):
+    with pytest.raises(ValueError, match=r"must refer to one patch, got cells/99788_1\.tif, train/99788_1\.tif"):
         BreastPathQ(tissue, size=16)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK"])
 def test_any_mode_becomes_three_channels(tmp_path, mode):
-    file = tmp_path / "picture.tif"
+    file = tmp_path / "image.tif"
     Image.fromarray(plain(3)).convert(mode).save(file)
     assert read_image(file, 8).shape == (3, 8, 8)
 
@@ -184,8 +184,8 @@ def test_an_empty_folder_says_what_it_lacks(tmp_path, make, lacks):
 def test_damaged_pictures_are_named_or_skipped(faces, damage):
     file = faces / FACES[3]
     content = file.read_bytes()
-    file.write_bytes({"cut": content[: len(content) // 2], "noise": b"no picture at all", "empty": b""}[damage])
-    with pytest.raises(OSError, match=rf"1 picture in .* cannot be used: {FACES[3]} \(.+\); pass on_error"):
+    file.write_bytes({"cut": content[: len(content) // 2], "noise": b"no image at all", "empty": b""}[damage])
+    with pytest.raises(OSError, match=rf"1 image in .* cannot be used: {FACES[3]} \(.+\); pass on_error"):
         AgeDB(faces, size=16)
     data = AgeDB(faces, size=16, on_error="skip")
     assert [skipped.file for skipped in data.skipped] == [FACES[3]]
@@ -211,9 +211,9 @@ def test_many_bad_pictures_are_counted(tissue):
         file.write_bytes(b"")
     for file in (tissue / "validation").iterdir():
         file.unlink()
-    with pytest.raises(OSError, match=r"6 pictures in .* and 1 more"):
+    with pytest.raises(OSError, match=r"6 images in .* and 1 more"):
         BreastPathQ(tissue, size=16)
-    with pytest.raises(OSError, match="none of the 6 pictures"):
+    with pytest.raises(OSError, match="none of the 6 images"):
         BreastPathQ(tissue, size=16, on_error="skip")
 
 
@@ -333,7 +333,7 @@ def test_the_number_of_threads_does_not_matter(faces):
 
 
 def numbered(n_rows):
-    """Pictures of which number i is of the grey i."""
+    """Images of which number i is of the grey i."""
     images = np.broadcast_to(np.arange(n_rows, dtype=np.uint8)[:, None, None, None], (n_rows, 3, 12, 12))
     return ImageArrays(images, np.arange(n_rows))
 
@@ -366,9 +366,9 @@ def test_a_split_file_says_which_pictures_go_where(tissue):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["104246_1.tif,train"], "every part a picture, got none for validation"),
+        (["104246_1.tif,train"], "an image for every part, got none for validation"),
         (["104246_1.tif,training"], "part must be one of train, validation, test, got 'training' in line 2"),
-        (["x.tif,train"], "must name pictures of the data set, got 'x.tif'"),
+        (["x.tif,train"], "must name images of the data set, got 'x.tif'"),
         (
             ["99788_1.tif,train", "99788_2.tif,test", "104246_1.tif,validation", "99788_1.tif,test"],
             "once, got .* 2 times",
@@ -403,7 +403,7 @@ def test_arrays_must_be_bytes_with_channels_first(images):
 
 
 def test_arrays_and_targets_must_have_equal_length():
-    with pytest.raises(ValueError, match="every picture must have one target, got 2 pictures and 3 targets"):
+    with pytest.raises(ValueError, match="every image must have one target, got 2 images and 3 targets"):
         ImageArrays(np.zeros((2, 3, 4, 4), np.uint8), np.zeros(3))
 
 
@@ -421,12 +421,12 @@ def stack(dataset):
 
 
 def test_augmentation_is_a_function_of_seed_epoch_and_index(patches):
-    def pictures(seed, epoch):
+    def images(seed, epoch):
         augmented = Augmented(patches, seed=seed, padding=4)
         augmented.set_epoch(epoch)
         return stack(augmented)
 
-    same, again, other_epoch, other_seed = pictures(1, 5), pictures(1, 5), pictures(1, 6), pictures(2, 5)
+    same, again, other_epoch, other_seed = images(1, 5), images(1, 5), images(1, 6), images(2, 5)
     assert torch.equal(same, again)
     assert not torch.equal(same, other_epoch)
     assert not torch.equal(same, other_seed)

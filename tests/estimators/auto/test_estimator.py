@@ -116,15 +116,14 @@ def test_categories_and_gaps_are_fine(quick):
     model = AutoRejector(**QUICK).fit(FRAME, Y)
     decision = model.decide(FRAME)
     assert np.isfinite(decision.prediction).all()
-    with pytest.raises(ValueError, match="column 'kind' must hold a category seen in training"):
-        model.predict(FRAME.assign(kind="sideways"))
+    assert np.isfinite(model.predict(FRAME.assign(kind="sideways"))).all()
 
 
 def test_out_of_fold_rows_suffice_to_choose_a_threshold(quick):
     table = quick.out_of_fold_
-    assert list(table.columns) == ["target", "prediction", "expected_loss", "cost", "weight"]
-    assert len(table) == len(X)
-    np.testing.assert_allclose(np.sort(table["target"]), np.sort(Y))
+    assert list(table.columns) == ["target", "prediction", "expected_loss", "cost", "score"]
+    np.testing.assert_allclose(table["target"], Y)  # in the order of the rows given
+    np.testing.assert_allclose(table["score"], table["cost"] - table["expected_loss"])
     paid = np.where(table["expected_loss"] < table["cost"], (table["target"] - table["prediction"]) ** 2, table["cost"])
     assert paid.mean() == pytest.approx(quick.leaderboard_.query("name == 'blend'")["rcr_loss"].item())
 

@@ -1,8 +1,9 @@
-"""RcRImageRegressor: images in any form, one result, whatever interrupts it."""
+"""RcRImageRegressor: forms of input, restarts, threads and errors."""
 
 import pickle
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -16,12 +17,14 @@ from torch.utils.data import Dataset, TensorDataset
 pytest.importorskip("lightning")
 
 import recuse.deep
+from recuse import surrogates
 from recuse.deep.backbones import small_cnn
 from recuse.estimators.images.regressor import RcRImageRegressor
+from recuse.surrogates import losses as registry
 
 
 def noisy_images(n_rows, seed=0):
-    """The target is the brightness of the first channel, and known badly where the second channel is bright."""
+    """The target is the brightness of the first channel, with much noise where the second channel is bright."""
     random = np.random.default_rng(seed)
     level, doubt = random.uniform(size=(2, n_rows))
     noise = random.normal(scale=8, size=(n_rows, 2, 8, 8))
@@ -40,7 +43,7 @@ def tiny(channels):
 
 def make(**parameters):
     quick = {"backbone": tiny, "epochs": 4, "slow_start": 1, "batch_size": 16, "learning_rate": 1e-2}
-    return RcRImageRegressor(**{"accelerator": "cpu", "random_state": 0, **quick, **parameters})
+    return RcRImageRegressor(**{"trainer": {"accelerator": "cpu"}, "random_state": 0, **quick, **parameters})
 
 
 def same(one, other):
@@ -49,7 +52,7 @@ def same(one, other):
 
 
 class Rows(Dataset):
-    """A Dataset without any of the extras: only rows."""
+    """A Dataset of rows without further attributes."""
 
     def __init__(self, *columns):
         self.columns = columns
@@ -62,7 +65,7 @@ class Rows(Dataset):
 
 
 class TestLearning:
-    def test_it_rejects_where_the_target_is_known_badly(self):
+    def test_it_rejects_where_the_target_is_noisy(self):
         images, y = noisy_images(400, seed=3)
         model = make(cost=1.0, epochs=30, slow_start=10, batch_size=32).fit(images, y)
         measures = model.evaluate(NEW, NEW_Y)
@@ -105,8 +108,8 @@ class TestForms:
         np.testing.assert_array_equal(model.predict(Rows(NEW, NEW_Y)), model.predict(NEW))
         assert model.evaluate(Rows(NEW, NEW_Y)) == pytest.approx(model.evaluate(NEW, NEW_Y), nan_ok=True)
 
-    def test_a_dataset_that_tells_its_targets_is_not_read_for_them(self):
-        class Told(Rows):
+    def test_a_dataset_with_an_attribute_y_is_not_read_for_its_targets(self):
+        class WithTargets(Rows):
             def __init__(self, *columns):
                 super().__init__(*columns)
                 self.y, self.reads = columns[1], 0
@@ -115,7 +118,7 @@ class TestForms:
                 self.reads += 1
                 return super().__getitem__(row)
 
-        rows, held_out = Told(IMAGES, Y), Told(NEW, NEW_Y)
+        rows, held_out = WithTargets(IMAGES, Y), WithTargets(NEW, NEW_Y)
         make(epochs=2).fit(rows, validation=held_out)
         assert rows.reads <= 2 * len(rows) + 2
 
@@ -133,7 +136,7 @@ class TestForms:
             assert make(backbone=backbone, epochs=2).fit(IMAGES, Y).predict(NEW).shape == (40,)
 
     def test_a_rejector_may_have_its_own_backbone(self):
-        model = make(shared=False).fit(IMAGES, Y)
+        model = make(heads={"shared": False}).fit(IMAGES, Y)
         assert model.network_.rejector_backbone is not None
 
 
@@ -173,8 +176,8 @@ class TestRestarts:
         assert not np.allclose(make().fit(IMAGES, Y).predict(NEW), make(random_state=1).fit(IMAGES, Y).predict(NEW))
 
     @pytest.mark.parametrize("schedule", ["constant", "cosine"])
-    def test_a_fit_that_was_interrupted_goes_on(self, schedule, tmp_path):
-        class Tired(Exception):
+    def test_an_interrupted_fit_resumes(self, schedule, tmp_path):
+        class Interrupted(Exception):
             pass
 
         def stop_at(limit):
@@ -183,14 +186,14 @@ class TestRestarts:
             def flip(image, random):
                 seen.append(1)
                 if len(seen) > limit:
-                    raise Tired
+                    raise Interrupted
                 return image.flip(-1) if random.random() < 0.5 else image
 
             return flip
 
         whole = make(augment=stop_at(10**6), schedule=schedule).fit(IMAGES, Y)
         model = make(augment=stop_at(48 * 2 + 20), schedule=schedule, checkpoint_dir=tmp_path)
-        with pytest.raises(Tired):
+        with pytest.raises(Interrupted):
             model.fit(IMAGES, Y)
         with pytest.raises(NotFittedError):
             model.predict(NEW)
@@ -209,13 +212,13 @@ class TestRestarts:
 
     def test_a_folder_belongs_to_its_settings(self, tmp_path):
         make(checkpoint_dir=tmp_path).fit(IMAGES, Y)
-        for parameters, name in (({"learning_rate": 0.1}, "learning_rate 0.01"), ({"random_state": 1}, "seed")):
+        half = {"accelerator": "cpu", "precision": "bf16-mixed"}
+        changed = (({"learning_rate": 0.1}, "learning_rate 0.01"), ({"random_state": 1}, "seed"))
+        for parameters, name in (*changed, ({"trainer": half}, "precision None")):
             with pytest.raises(ValueError, match=rf"^checkpoint_dir must hold a run of the same settings, got {name}"):
                 make(checkpoint_dir=tmp_path, **parameters).fit(IMAGES, Y)
-        with pytest.raises(ValueError, match=r"got targets \d+ in .* choose another folder, or resume=False"):
+        with pytest.raises(ValueError, match=r"got targets \d+ in .* choose another folder, or delete this one"):
             make(checkpoint_dir=tmp_path).fit(IMAGES, Y + 1)
-        fresh = make(checkpoint_dir=tmp_path, resume=False, learning_rate=0.1).fit(IMAGES, Y)
-        same(fresh, make(learning_rate=0.1).fit(IMAGES, Y))
 
     def test_a_run_without_a_random_state_keeps_the_one_it_drew(self, tmp_path):
         held_out = {"validation": (NEW, NEW_Y)}
@@ -249,15 +252,74 @@ class TestAugmentation:
         assert len(first) == len(Y)
         assert all(len(set(draws)) == 3 for draws in first.values())
 
-    def test_a_dataset_is_told_the_epoch(self):
-        told = []
+    def test_the_epoch_of_a_dataset_is_set(self):
+        epochs = []
 
-        class Told(Rows):
+        class WithEpoch(Rows):
             def set_epoch(self, epoch):
-                told.append(epoch)
+                epochs.append(epoch)
 
-        make(epochs=3).fit(Told(IMAGES, Y), validation=TensorDataset(torch.from_numpy(NEW), torch.from_numpy(NEW_Y)))
-        assert sorted(set(told)) == [0, 1, 2]
+        make(epochs=3).fit(
+            WithEpoch(IMAGES, Y), validation=TensorDataset(torch.from_numpy(NEW), torch.from_numpy(NEW_Y))
+        )
+        assert sorted(set(epochs)) == [0, 1, 2]
+
+
+class TestValue:
+    """A fitted model is a value."""
+
+    def test_threads_get_the_bits_that_one_thread_gets(self):
+        model = make(backbone=small_cnn).fit(IMAGES, Y, cost=COST)
+        parts = [NEW[row : row + 5] for row in range(0, 40, 5)]
+        serial = [model.decide(part, 1.0) for part in parts]
+
+        def ask(thread):
+            return [(call % 8, model.decide(parts[call % 8], 1.0)) for call in range(thread, thread + 50)]
+
+        with ThreadPoolExecutor(8) as pool:
+            for part, decision in (answer for answers in pool.map(ask, range(8)) for answer in answers):
+                assert (decision.prediction == serial[part].prediction).all()
+                assert (decision.score == serial[part].score).all()
+
+    def test_predictions_change_nothing_in_the_model(self):
+        model = make(backbone=small_cnn).fit(IMAGES, Y)
+        network, before = model.network_, pickle.dumps(model)
+        model.predict(NEW), model.decision_function(NEW), model.decide(NEW), model.evaluate(NEW, NEW_Y)
+        assert model.network_ is network
+        assert not any(part.training for part in network.modules())
+        assert pickle.dumps(model) == before
+
+    def test_the_network_stays_on_its_device(self):
+        model = make().fit(IMAGES, Y)
+        assert {parameter.device for parameter in model.network_.parameters()} == {model.device_}
+
+    def test_a_model_trained_on_a_device_that_is_missing_here_runs_on_the_cpu(self):
+        if torch.cuda.is_available():
+            pytest.skip("this machine has CUDA")
+        model = make().fit(IMAGES, Y)
+        state = {**model.__getstate__(), "device_": torch.device("cuda", 1)}  # as it was pickled elsewhere
+        loaded = RcRImageRegressor()
+        loaded.__setstate__(state)
+        assert loaded.device_ == torch.device("cpu")
+        np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+
+    def test_results_are_double_precision_arrays_of_single_precision_numbers(self):
+        decision = make().fit(IMAGES, Y).decide(NEW)
+        assert decision.prediction.dtype == decision.score.dtype == np.float64
+        np.testing.assert_array_equal(decision.score, decision.score.astype(np.float32))
+
+    def test_any_precision_of_training_predicts_in_single_precision(self):
+        model = make(trainer={"accelerator": "cpu", "precision": "bf16-true"}).fit(IMAGES, Y)
+        assert {parameter.dtype for parameter in model.network_.parameters()} == {torch.float32}
+        assert np.isfinite(model.predict(NEW)).all()
+
+    def test_a_missing_accelerator_is_one_error_before_training(self, tmp_path):
+        if torch.cuda.is_available():
+            pytest.skip("this machine has CUDA")
+        model = make(trainer={"accelerator": "cuda"}, checkpoint_dir=tmp_path / "run")
+        with pytest.raises(ValueError, match=r"^accelerator must be one that this machine has, got 'cuda'"):
+            model.fit(IMAGES, Y)
+        assert not (tmp_path / "run").exists()
 
 
 class TestObject:
@@ -266,15 +328,22 @@ class TestObject:
         same(pickle.loads(pickle.dumps(model)), model)
         assert clone(model).get_params() == model.get_params()
 
+    def test_a_registered_surrogate_accompanies_the_pickle(self, monkeypatch):
+        monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+        surrogates.register("image_hinge", surrogates.get("hinge"), overwrite=True)
+        state = make(surrogate="image_hinge", epochs=2).fit(IMAGES, Y).__getstate__()
+        assert list(state["_surrogates"]) == ["image_hinge"]
+
     def test_half_precision_and_accumulation_train(self):
-        model = make(precision="bf16-mixed", accumulate=2, early_stopping=1).fit(IMAGES, Y)
+        trainer = {"accelerator": "cpu", "precision": "bf16-mixed", "accumulate_grad_batches": 2}
+        model = make(trainer=trainer, early_stopping=1).fit(IMAGES, Y)
         assert np.isfinite(model.predict(NEW)).all()
 
-    def test_nothing_is_said_unless_wanted(self, capfd):
+    def test_nothing_is_printed_unless_verbose(self, capfd):
         make().fit(IMAGES, Y)
         assert capfd.readouterr() == ("", "")
 
-    def test_progress_is_shown_when_wanted(self, capfd):
+    def test_progress_is_shown_if_verbose(self, capfd):
         make(verbose=True, epochs=2).fit(IMAGES, Y)
         assert "Epoch 1" in capfd.readouterr().out
 
@@ -299,8 +368,21 @@ class TestErrors:
             ({"early_stopping": 0}, r"^early_stopping must be an int >= 1 or None, got 0$"),
             ({"cost": -1.0}, r"^cost must be >= 0, got -1\.0 at row 0$"),
             ({"cost": "price"}, r"names a column, so X must be a DataFrame"),
-            ({"devices": 2, "random_state": None}, r"^random_state must be an int where several processes"),
-            ({"devices": 2}, r"^checkpoint_dir must be a folder that all processes share, got None$"),
+            ({"trainer": {"devices": 2}, "random_state": None}, r"^random_state must be an int if several processes"),
+            ({"trainer": {"devices": 2}}, r"^checkpoint_dir must be a folder that all processes share, got None$"),
+            ({"trainer": {"max_epochs": 9}}, r"^trainer must not contain 'max_epochs': set epochs instead$"),
+            ({"trainer": {"callbacks": []}}, r"^trainer must not contain 'callbacks': the training needs its own"),
+            (
+                {"trainer": {"precison": 16}},
+                r"^trainer must contain arguments .*, got 'precison': did you mean 'precision'",
+            ),
+            (
+                {"trainer": {"precision": "17"}},
+                r"^trainer must contain valid arguments of Lightning's Trainer, got .*17",
+            ),
+            ({"trainer": {"accelerator": "gpus"}}, r"^accelerator must be one of auto, gpu, cpu, .*, got 'gpus'$"),
+            ({"heads": {"hidden": (3,)}}, r"^heads must be a mapping with the keys .*, got \['hidden'\]$"),
+            ({"heads": {"rejector_hidden": (0,)}}, r"^rejector_hidden must be ints >= 1, got \(0,\)$"),
         ],
     )
     def test_a_parameter_out_of_range_is_refused_by_fit(self, parameters, message):
@@ -324,8 +406,8 @@ class TestErrors:
             ((IMAGES, np.ones(60)), r"^y must not be constant, got 1\.0 in all 48 rows$"),
             ((IMAGES,), r"^data must be \(images, y\) or \(images, y, cost\), got a tuple of 1$"),
             (IMAGES, r"^images need their targets: pass \(images, y\), got y=None$"),
-            ((IMAGES[:1], Y[:1]), r"^training needs rows to train on and rows to choose by, got 1 in all$"),
-            (Rows(IMAGES), r"^a Dataset must give \(image, target\) or \(image, target, cost\), got a tuple of 1$"),
+            ((IMAGES[:1], Y[:1]), r"^training needs training rows and validation rows, got 1 in all$"),
+            (Rows(IMAGES), r"^a Dataset must return \(image, target\) or \(image, target, cost\), got a tuple of 1$"),
             (Rows([], []), r"^a Dataset of images must have at least one row, got Rows$"),
         ],
     )
@@ -350,7 +432,7 @@ class TestErrors:
 
 
 @pytest.mark.slow
-def test_resnet50_takes_steps_at_224_and_goes_on_from_its_checkpoint(tmp_path):
+def test_resnet50_takes_steps_at_224_and_resumes_from_its_checkpoint(tmp_path):
     pytest.importorskip("monai")
     images = np.random.default_rng(0).integers(0, 256, size=(3, 3, 224, 224), dtype=np.uint8)
     rows = {"validation": (images[2:], np.array([2.0]))}

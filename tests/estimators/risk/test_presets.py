@@ -40,7 +40,7 @@ def test_knn_plug_is_two_nearest_neighbour_regressions_on_the_same_rows():
 def test_mlp_plug_is_two_networks_of_the_papers_shape_on_the_same_rows():
     model = mlp_plug(**SHORT, risk__epochs=60).fit(X, Y)
     assert len(model.regressors_) == 1
-    for network in (*model.regressors_, model.risk_):
+    for network in (*model.regressors_, *model.risks_):
         assert isinstance(network, StackedMLPRegressor)
         assert tuple(network.hidden) == (20, 30, 10)
         assert network.n_features_in_ == X.shape[1]
@@ -49,9 +49,9 @@ def test_mlp_plug_is_two_networks_of_the_papers_shape_on_the_same_rows():
 
 def test_no_rejection_averages_the_loss_of_rows_its_network_has_not_seen():
     model = no_rejection(**SHORT, holdout=0.3).fit(X, Y)
-    assert len(model.risk_._y) == 90
+    assert len(model.risks_[0]._y) == 90
     losses = (model.predict(X) - Y) ** 2
-    assert all(np.isclose(losses, loss).any() for loss in model.risk_._y)
+    assert all(np.isclose(losses, loss).any() for loss in model.risks_[0]._y)
 
 
 def test_parameters_reach_the_estimator_and_its_parts():

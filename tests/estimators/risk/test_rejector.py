@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor,
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, TimeSeriesSplit, cross_val_score
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -77,8 +77,11 @@ class TestHonesty:
         true = variance + (model.predict(X) - mean) ** 2
         assert model.expected_loss(X).mean() == pytest.approx(true.mean(), rel=0.1)
 
-    @pytest.mark.parametrize("regressor", [DecisionTreeRegressor(), RandomForestRegressor(30, max_features=0.5)])
-    def test_residuals_of_training_rows_are_too_small_and_the_others_are_not(self, regressor):
+    @pytest.mark.parametrize(
+        ("regressor", "tolerance"),
+        [(DecisionTreeRegressor(), 0.2), (RandomForestRegressor(30, max_features=0.5), 0.1)],
+    )
+    def test_residuals_of_training_rows_are_too_small_and_the_others_are_not(self, regressor, tolerance):
         X, y, _, _ = datasets.make_heteroscedastic(2000, random_state=0)
         new, new_y, _, _ = datasets.make_heteroscedastic(8000, random_state=1)
 
@@ -88,7 +91,7 @@ class TestHonesty:
 
         assert ratio("train") < 0.4
         assert ratio("holdout") == pytest.approx(1, abs=0.12)
-        assert ratio("crossfit") == pytest.approx(1, abs=0.1)
+        assert ratio("crossfit") == pytest.approx(1, abs=tolerance)
 
     def test_the_mean_of_the_folds_is_better_by_the_variance_round_it(self):
         """Krogh and Vedelsby: left alone, the risk of one fold's regressor would be too much for their mean."""
@@ -118,9 +121,9 @@ class TestHonesty:
 
     def test_the_risk_model_sees_the_disagreement_of_members_that_have_not_seen_the_row(self):
         network = StackedMLPRegressor(epochs=10, n_members=2)
-        assert make(network).fit(X, Y).risk_.n_features_in_ == 4
-        assert make().fit(X, Y).risk_.n_features_in_ == 3
-        assert make(network, sees_prediction=False).fit(X, Y).risk_.n_features_in_ == 2
+        assert make(network).fit(X, Y).risks_[0].n_features_in_ == 4
+        assert make().fit(X, Y).risks_[0].n_features_in_ == 3
+        assert make(network, sees_prediction=False).fit(X, Y).risks_[0].n_features_in_ == 2
 
     def test_a_regressor_without_error_is_always_accepted(self):
         decision = make(LinearRegression(), residuals="train").fit(X, 2.0 * X[:, 0]).decide(NEW, cost=1e-6)
@@ -244,12 +247,10 @@ class TestFolds:
     def test_two_rows_are_enough(self, residuals):
         assert np.isfinite(make(residuals=residuals).fit(X[:2], Y[:2]).decide(NEW).score).all()
 
-    def test_folds_that_are_no_partition_are_refused(self):
-        with pytest.raises(
-            ValueError, match=r"^cv must put every row into exactly one test part, got a row in 0 of them"
-        ):
-            make(cv=TimeSeriesSplit(3)).fit(X, Y)
+    def test_test_parts_that_overlap_or_have_no_training_rows_are_refused(self):
         everything = np.arange(len(Y))
+        with pytest.raises(ValueError, match=r"^cv must put every row into at most one test part, got a row in 2"):
+            make(cv=[(everything[:9], everything[9:]), (everything[:9], everything[9:])]).fit(X, Y)
         with pytest.raises(ValueError, match=r"^cv must be a division with rows to fit to in every split, got 'none"):
             make(cv=[(everything[:0], everything)]).fit(X, Y)
 
@@ -331,7 +332,7 @@ class TestInput:
         assert vars(model) == attributes
 
     def test_a_table_of_nothing_but_costs_is_refused(self):
-        with pytest.raises(ValueError, match=r"^X must have at least one column to learn from, got none$"):
+        with pytest.raises(ValueError, match=r"^X must have at least one row and one column, got 0 in shape"):
             make(cost="fee").fit(FRAME.assign(fee=FEE)[["fee"]], Y)
 
     def test_a_part_that_fails_leaves_the_model_as_it_was(self):

@@ -1,4 +1,4 @@
-"""Training a regressor alone: validation errors in, its best weights and an early end out."""
+"""Lightning callbacks for training a regressor without a rejector."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _MSE = "val/always_accept"
 
 
 class StopAfter(Callback):
-    """Ends a training after so many epochs, while its learning rate is planned for more."""
+    """Stops a training after this many epochs, while its learning rate schedule covers more."""
 
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """See whether they are done."""
+        """Stop if all of them are done."""
         trainer.should_stop = trainer.current_epoch + 1 >= self.epochs
 
 
 class BestRegressor(Checkpoint):
-    """Keeps the weights of the lowest validation error as ``best.ckpt``.
+    """Writes the weights of the lowest validation error to ``best.ckpt``.
 
     Parameters
     ----------
     folder : Path
     history : History
-        Knows the errors of earlier epochs, also after a restart.
+        Has the errors of earlier epochs, also after a restart.
     """
 
     def __init__(self, folder: Path, history: History) -> None:
         self.folder, self.history = folder, history
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Keep the weights if they are the best yet."""
+        """Save the weights if their validation error is the lowest so far."""
         error = float(trainer.callback_metrics[_MSE])
         if all(error < epoch[_MSE] for epoch in self.history.epochs):
             partial = self.folder / "best.partial"

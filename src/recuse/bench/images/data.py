@@ -1,4 +1,4 @@
-"""The pictures of one repeat: a data set's name and folder in, rows to train on, to choose by and to test on out."""
+"""Training, validation and test images of one repeat of an image experiment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from recuse.bench.images.spec import ImageProtocol, ImageSpec
 from recuse.datasets import AgeDB, BreastPathQ, ImageDataset, crop_and_flip, make_cellularity
-from recuse.estimators.images.rows import Augment, Pictures, image_of
+from recuse.estimators.images.rows import Augment, ImageRows, image_of
 
 __all__ = ["ImageParts", "ImageSource", "augmentation", "find_source", "load_parts", "turn"]
 
@@ -27,17 +27,17 @@ _FOLDERS: dict[str, Callable[..., ImageDataset]] = {"agedb": AgeDB, "breastpathq
 
 @dataclass(frozen=True)
 class ImageSource:
-    """Where pictures come from.
+    """Where the images come from.
 
     Attributes
     ----------
     name : str
     root : Path or None
-        The folder of a set that may not be redistributed; None for the generated set.
+        Folder of a data set that may not be redistributed; None for the generated one.
     size : int
-        Pixels to a side.
+        Height and width in pixels.
     rows : tuple of int
-        Of the generated set: pictures to train on, to choose by and to test on.
+        Training, validation and test images of the generated data set.
     """
 
     name: str
@@ -48,13 +48,13 @@ class ImageSource:
 
 @dataclass(frozen=True)
 class ImageParts:
-    """The pictures of one repeat, in the forms that `RcRImageRegressor.fit` takes.
+    """The images of one repeat, in the forms that `RcRImageRegressor.fit` accepts.
 
     Attributes
     ----------
     train, validation, test : tuple (images, y) or Dataset
     mean, variance : ndarray of shape (test rows,), or None
-        Of the targets given the pictures, where they are known.
+        Conditional mean and variance of the targets, if they are known.
     """
 
     train: Any
@@ -65,40 +65,40 @@ class ImageParts:
 
     @property
     def test_images(self) -> Any:
-        """The test pictures without their targets."""
+        """The test images without their targets."""
         return self.test[0] if isinstance(self.test, tuple) else self.test
 
     @property
     def y(self) -> Floats:
-        """The targets of the test pictures."""
-        return Pictures.check(self.test, None, 0.0).y
+        """The targets of the test images."""
+        return ImageRows.check(self.test, None, 0.0).y
 
     def picture(self, row: int) -> NDArray[np.uint8]:
-        """Give a test picture as bytes (height, width, 3)."""
+        """Return a test image as bytes (height, width, 3)."""
         image = (image_of(self.test_images, row) + 1) * 127.5
         return np.moveaxis(image.round().clamp(0, 255).byte().numpy(), 0, 2)
 
 
 def find_source(spec: ImageSpec, root: Path | None) -> tuple[ImageSource, ImageProtocol]:
-    """Check that the pictures are there; give their source, and the protocol with a mark of these pictures.
+    """Check that the images exist; return their source, and the protocol with a fingerprint of the images.
 
-    The first start on a folder reads all pictures, shows progress, and caches them.
+    The first start on a folder reads and caches all images, and shows progress.
     """
     protocol = spec.protocol
     if spec.generated:
         if root is not None:
             raise ValueError(f"{spec.name} is generated: root must not be given, got {str(root)!r}")
         return ImageSource(spec.name, None, protocol.size, protocol.rows), protocol
-    # where no folder is named, the data set itself says how to obtain one
+    # without a folder, the error of the data set explains how to obtain one
     folder = Path("--root FOLDER") if root is None else root
     pictures = _FOLDERS[spec.name](folder, size=protocol.size, verbose=True)
     mark = f"{len(pictures)} with targets {zlib.crc32(pictures.y.tobytes()):08x}"
     return ImageSource(spec.name, root, protocol.size, ()), replace(protocol, pictures=mark)
 
 
-@lru_cache(maxsize=1)  # a process runs many costs of one repeat, one after the other
+@lru_cache(maxsize=1)  # a process runs many costs of one repeat in turn
 def load_parts(source: ImageSource, repeat: int) -> ImageParts:
-    """Give the pictures of one repeat; of a folder, a random split of 60 / 20 / 20 %."""
+    """Return the images of one repeat; those of a folder are split at random into 60 / 20 / 20 %."""
     if source.root is not None:
         return ImageParts(*_FOLDERS[source.name](source.root, size=source.size).split(repeat))
     images, y, mean, variance = make_cellularity(sum(source.rows), random_state=repeat, size=source.size)
@@ -109,7 +109,7 @@ def load_parts(source: ImageSource, repeat: int) -> ImageParts:
 
 
 def augmentation(protocol: ImageProtocol) -> Augment:
-    """Give what changes training pictures at random."""
+    """Return the random transform of training images."""
     known: dict[str, Augment] = {
         "crop_and_flip": partial(crop_and_flip, padding=protocol.padding),
         "turn": turn,
@@ -120,7 +120,7 @@ def augmentation(protocol: ImageProtocol) -> Augment:
 
 
 def turn(image: Tensor, generator: np.random.Generator) -> Tensor:
-    """Turn and mirror a square picture in one of the eight possible ways: tissue has no upper side.
+    """Rotate and mirror a square image in one of the eight possible ways, since tissue has no orientation.
 
     Examples
     --------

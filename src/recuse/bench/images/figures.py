@@ -1,4 +1,4 @@
-"""Tables and records of an image data set in, figures out: losses against the cost, and pictures to look at."""
+"""Figures of the image experiments: losses against the cost, and accepted and rejected images."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from recuse.extras import import_extra
 
 __all__ = ["contact_sheet", "losses_against_cost"]
 
-_PANELS = {"rcrloss": "RcR loss", "al": "loss of accepted pictures", "rej": "rejected (%)"}
+_PANELS = {"rcrloss": "RcR loss", "al": "loss of accepted images", "rej": "rejected (%)"}
 _SQUARED = ("rcrloss", "al")
 _MARKERS = "osD^v"
-_COLUMNS = 8  # pictures in a line of the contact sheet
+_COLUMNS = 8  # images in a line of the contact sheet
 _GREY = "#7F7F7F"
 _BEST = "best possible"
 
 
 def losses_against_cost(table: pd.DataFrame, spec: ImageSpec, path: Path) -> None:
-    """RcR loss, accepted loss and share rejected against the cost, between the yardsticks.
+    """Plot RcR loss, accepted loss and rejection rate against the cost, with reference lines.
 
     Parameters
     ----------
     table : DataFrame
-        As `recuse.bench.images.image_table` gives it.
+        Result of `recuse.bench.images.run.image_table`.
     spec : ImageSpec
     path : Path
     """
@@ -47,7 +47,7 @@ def losses_against_cost(table: pd.DataFrame, spec: ImageSpec, path: Path) -> Non
     for ax in axes:
         ax.set_ylim(0, None)
     highest = table[table["metric"].isin(["rcrloss", "sup"])]["mean"].max()
-    axes[0].set_ylim(0, 1.2 * highest * spec.printed_scale)  # always rejecting may leave the picture
+    axes[0].set_ylim(0, 1.2 * highest * spec.printed_scale)  # the line of always rejecting may leave the axes
     handles = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
     _save(figure, path)
@@ -66,7 +66,7 @@ def _curve(ax: Any, rows: pd.DataFrame, name: str, cost_scale: float, scale: flo
 
 
 def _yardsticks(axes: Any, table: pd.DataFrame, spec: ImageSpec) -> None:
-    """What never and always rejecting cost, and the best that is possible where that is known."""
+    """Draw the losses of always accepting and always rejecting, and the Bayes risk if it is known."""
     first, scale = spec.surrogates[0], spec.printed_scale
     lines = {
         "sup": ("always accept (Sup)", {"color": _GREY, "ls": "--"}),
@@ -92,14 +92,14 @@ def _unit(spec: ImageSpec) -> str:
 
 
 def contact_sheet(records: pd.DataFrame, parts: ImageParts, spec: ImageSpec, path: Path) -> None:
-    """The test pictures that are accepted and rejected most clearly, in the first repeat at the middle cost.
+    """Show the test images with the highest and the lowest scores, in the first repeat at the middle cost.
 
     Parameters
     ----------
     records : DataFrame
-        Of single runs, with a column "clearest".
+        Records of single runs, with a column "clearest".
     parts : ImageParts
-        Of the first repeat.
+        Images of the first repeat.
     spec : ImageSpec
     path : Path
     """

@@ -1,4 +1,4 @@
-"""A folder of image tables in, one Markdown page about all of them out."""
+"""The Markdown page about all image experiments in a folder."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _TITLES = {
 _SQUARED = ("rcrloss", "al", "rl", "sup", "always_reject", "oracle", "bayes_risk", "bayes_al")
 _CAPTIONS = {
     "losses": "Mean over the repeats at each cost; the band is one standard deviation.",
-    "pictures": "From the test pictures of the first repeat, at the middle cost: prediction and target of each",
+    "pictures": "Test images of the first repeat at the middle cost, each with its prediction and target",
 }
 
 _INTRODUCTION = """\
 A regressor and a rejector share a backbone and are trained together. *Sup* is the same network trained on squared
-error alone: always accept. *Always reject* costs the cost itself; the *oracle* sees the errors of the pair's
-predictions before it decides."""
+error alone: always accept. The loss of *always reject* is the cost; the *oracle* decides with the errors of
+the pair's predictions known."""
 
 _COMPARED = """\
 Each cell reads *ours (deviation) / printed (deviation)*; bold where the two means are more than two combined standard
@@ -37,11 +37,11 @@ deviations apart (for RcRLoss and Sup, only where ours is the higher). Rej, AR a
 
 _GENERATED = """\
 Means over the repeats, with standard deviations where there is more than one; Rej, AR and RA in percent. Each repeat
-draws new pictures. *bayes_risk* is the lowest loss that is possible, *bayes_ratio* our RcRLoss over it. *risk_ratio* is
-the same with the expected loss of each decision in place of the loss on the target that was drawn, which takes out
-the luck of the draw. *bayes_al* and *bayes_rej* are the accepted loss and the share rejected of the best pair, and
-*rank_correlation* (Spearman's) compares the order of our scores with the true variances: 1 if what we reject first is
-what varies most."""
+generates new images. *bayes_risk* is the lowest possible loss, *bayes_ratio* our RcRLoss over it. *risk_ratio* is the
+same with the expected loss of each decision instead of the loss on the drawn target, so that it does not depend on the
+draw. *bayes_al* and *bayes_rej* are the accepted loss and the rejection rate of the Bayes
+decision, and *rank_correlation* is Spearman's correlation between our scores (with the sign changed) and the true
+variances."""
 
 
 def write_image_page(paper: Paper, folder: Path) -> None:
@@ -50,12 +50,12 @@ def write_image_page(paper: Paper, folder: Path) -> None:
     Parameters
     ----------
     paper : Paper
-        Its data sets of images are looked for.
+        Its image data sets are included if their files exist.
     folder : Path
-        Has ``<dataset>.csv`` and ``<dataset>.json`` for each that was run.
+        Contains ``<dataset>.csv`` and ``<dataset>.json`` for each data set that was run.
     """
     parts = ["# Regression with rejection on images", paper.citation, _INTRODUCTION]
-    discussion = folder / "discussion.md"  # written by hand; it stays as it is
+    discussion = folder / "discussion.md"  # written by hand, copied unchanged
     if discussion.is_file():
         parts.append(discussion.read_text(encoding="utf-8").strip())
     for name in paper.images:
@@ -75,7 +75,7 @@ def _section(name: str, folder: Path) -> list[str]:
             caption += _deviation(kind, table)
             parts.append(f"![{name} {kind}]({name}_{kind}.png)\n\n{caption}")
     parts.append((_GENERATED if _known(table) else _COMPARED) + unit)
-    # the measures of the paper, and those that need more room than is left beside them
+    # two tables, since all measures do not fit into one
     halves = [table[table["metric"].isin(names)] for names in ((*METRICS, "sup"), (*YARDSTICKS, *KNOWN))]
     return [*parts, *(markdown(half) for half in halves)]
 
@@ -91,7 +91,7 @@ def _deviation(kind: str, table: pd.DataFrame) -> str:
 
 
 def in_printed_units(table: pd.DataFrame, scale: float) -> pd.DataFrame:
-    """Give a table with costs and losses times the scale that the paper prints them with.
+    """Return a table with costs and losses multiplied by the scale that the paper prints them with.
 
     Examples
     --------
@@ -109,15 +109,15 @@ def _protocol(facts: dict[str, Any], table: pd.DataFrame) -> str:
     protocol = facts["protocol"]
     rows, repeats = protocol["rows"], int(table["repeats"].max())
     pictures = (
-        f"{rows[0]:,} patches to train on, {rows[1]:,} to choose the epoch by and {rows[2]:,} to test on"
+        f"{rows[0]:,} patches for training, {rows[1]:,} for validation and {rows[2]:,} for testing"
         if rows
-        else f"{int(protocol['pictures'].split()[0]):,} pictures, split at random into 60 / 20 / 20 %"
+        else f"{int(protocol['pictures'].split()[0]):,} images, split at random into 60 / 20 / 20 %"
     )
     return (
         f"{pictures}, {protocol['size']} x {protocol['size']} pixels; network {table['model'].iloc[0]}; "
         f"{protocol['epochs']} epochs, of which the regressor trains alone in {_alone(protocol)}; batches of "
         f"{protocol['batch_size']}; Adam with a {protocol['schedule']} learning rate of {protocol['learning_rate']:g}; "
-        f"{repeats} {'repeat' if repeats == 1 else 'repeats'}. Slow-Start is trained once a repeat and shared. All "
+        f"{repeats} {'repeat' if repeats == 1 else 'repeats'}. Slow-Start is trained once per repeat and shared. All "
         f"trainings and tests took {facts['processor seconds'] / 60:.1f} minutes of processor time."
     )
 
@@ -127,15 +127,15 @@ def _alone(protocol: dict[str, Any]) -> int:
 
 
 def _summary(table: pd.DataFrame) -> str:
-    """In how many cells training with rejection pays, and how close to the best or to the paper it comes."""
+    """Count the cells in which rejection lowers the loss, and compare with the Bayes risk or the paper."""
     wide = table.pivot(index=["surrogate", "cost"], columns="metric", values="mean")
     lower = int((wide["rcrloss"] < wide["sup"]).sum())
     free = int((wide["rcrloss"] < wide[["sup", "always_reject"]].min(axis=1)).sum())
     text = f"RcRLoss is below Sup in {lower} of {len(wide)} cells, and below both Sup and always rejecting in {free}."
     if _known(table):
         return text + (
-            f" It is at most {wide['bayes_ratio'].max():.3f} times the Bayes risk; the rank correlation between what "
-            f"we reject and the true variance is at least {wide['rank_correlation'].min():.2f}."
+            f" It is at most {wide['bayes_ratio'].max():.3f} times the Bayes risk; the rank correlation between "
+            f"our scores and the true variance is at least {wide['rank_correlation'].min():.2f}."
         )
     checked = agreement(table)
     if checked.empty:

@@ -1,4 +1,4 @@
-"""`recuse bench images`: a data set of images in, its tables, figures and page out."""
+"""Runs the image experiments and writes their tables, figures and page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recuse.bench.images.data import find_source, load_parts
 from recuse.bench.images.page import write_image_page
 from recuse.bench.images.spec import MODELS, ImageProtocol, ImageSpec, printed_in_target_units
 from recuse.bench.images.training import Hardware
-from recuse.bench.images.work_unit import KNOWN, YARDSTICKS, ImageWork, image_groups, leads
+from recuse.bench.images.work_unit import KNOWN, YARDSTICKS, ImageWork, image_groups, is_main_process
 from recuse.bench.paper.tables import COLUMNS, summarise, write_csv
 from recuse.bench.runner import environment, group_seconds, run_groups
 from recuse.bench.spec import METRICS, Paper
@@ -42,7 +42,7 @@ def adjusted(
     rows: int | None = None,
     precision: str = "32",
 ) -> ImageSpec:
-    """Give a spec with some of its settings changed; those of a shorter training keep their proportions.
+    """Return a spec with some settings changed; Slow-Start and the number of rows keep their proportions.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def adjusted(
         protocol = replace(protocol, epochs=epochs, slow_start=round(old.slow_start * epochs / old.epochs))
     if rows is not None:
         if not spec.generated:
-            raise ValueError(f"rows can be chosen for a generated set only, got rows={rows} for {spec.name}")
+            raise ValueError(f"rows can be set for a generated data set only, got rows={rows} for {spec.name}")
         protocol = replace(protocol, rows=tuple(max(round(part * rows / old.rows[0]), 2) for part in old.rows))
     model = model or spec.model
     if model not in MODELS:
@@ -83,23 +83,23 @@ def run_images(
     draw: bool = True,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Run one data set of images at all costs and write everything down.
+    """Run one image data set at all costs and write the results.
 
     Parameters
     ----------
     paper : Paper
-        Has the printed numbers.
+        Contains the printed numbers.
     spec : ImageSpec
         One of the paper's, or `adjusted`.
     output : Path
-        Gets ``<dataset>.csv``, figures, ``<dataset>.json`` with the protocol and the machine, ``README.md`` about
-        all data sets that were run there, and ``groups/`` with the finished work and the checkpoints of unfinished
-        work, from which a run that was cut off goes on.
+        Folder for ``<dataset>.csv``, figures, ``<dataset>.json`` with the protocol and the machine, ``README.md`` about
+        all data sets that were run there, and ``groups/`` with finished results and the checkpoints of unfinished
+        trainings, from which an interrupted run resumes.
     root : Path, optional
-        The folder of the pictures, unless they are generated.
+        Folder of the images, unless they are generated.
     hardware : Hardware, optional
     jobs : int
-        Trainings at the same time; the numbers do not depend on it.
+        Trainings that run in parallel; the numbers do not depend on it.
     draw : bool
         Also draw the figures.
     progress : bool
@@ -107,7 +107,7 @@ def run_images(
     Returns
     -------
     DataFrame
-        The table, as it is in the CSV file.
+        The table in the CSV file.
     """
     hardware = hardware or Hardware()
     if jobs > 1 and hardware.devices > 1:
@@ -118,7 +118,7 @@ def run_images(
     work = ImageWork(source, output / "groups" / "checkpoints" / spec.name, hardware)
     records = _run(groups, protocol, output / "groups", work, jobs, progress)
     table = image_table(records, spec, paper)
-    if not leads():
+    if not is_main_process():
         return table
     write_csv(table, output / f"{spec.name}.csv")
     if draw:
@@ -142,12 +142,12 @@ def _run(
     records = run_groups(
         groups, protocol, folder, work=work, tidy=work.tidy, jobs=jobs, threads=threads, progress=progress
     )
-    shutil.rmtree(work.folder, ignore_errors=True)  # everything is stored
+    shutil.rmtree(work.folder, ignore_errors=True)  # all results are stored
     return records
 
 
 def _command(paper: Paper, spec: ImageSpec) -> str:
-    """What reproduces the page: the options by which the run differs from the paper's spec."""
+    """Return the command that reproduces the run, with the options that differ from the paper's spec."""
     usual, own = paper.images[spec.name], spec.protocol
     options = {
         "--root": None if spec.generated else "FOLDER",
@@ -165,7 +165,7 @@ def _command(paper: Paper, spec: ImageSpec) -> str:
 
 
 def image_table(records: pd.DataFrame, spec: ImageSpec, paper: Paper) -> pd.DataFrame:
-    """Cells of one data set in the order of the spec, with the printed mean and deviation where there is one.
+    """Return the cells of one data set in the order of the spec, with the printed mean and deviation if any.
 
     Costs and losses are in squared units of the target.
     """

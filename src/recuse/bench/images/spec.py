@@ -1,4 +1,4 @@
-"""A paper's experiments with images: tables of its TOML file and printed numbers in, `ImageSpec`s out."""
+"""Specification of a paper's image experiments, read from its TOML file."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _PADDING = 14  # the paper pads 224 pixels by 16, which is a fourteenth
 
 @dataclass(frozen=True)
 class ImageProtocol:
-    """All that the numbers of one training depend on, besides its data set, model, surrogate, cost and repeat.
+    """Settings of a training that do not depend on data set, model, surrogate, cost and repeat.
 
     Attributes
     ----------
     epochs, slow_start, batch_size, learning_rate, schedule
         As in `recuse.estimators.images.RcRImageRegressor`.
     augment : str
-        What happens to training pictures: "crop_and_flip" as in the paper, or "turn", any of the eight ways to turn
-        and mirror a square.
+        Random transform of training images: "crop_and_flip" as in the paper, or "turn", which rotates and mirrors
+        them in one of eight ways.
     size : int
-        Pixels to a side.
+        Height and width in pixels.
     rows : tuple of int
-        Pictures to train on, to choose by and to test on, of a set that is generated; empty for a folder.
+        Training, validation and test images of a generated data set; empty for a folder.
     precision : str
         As in Lightning's Trainer.
     pictures : str
-        Tells one folder from another.
+        Fingerprint of the images in a folder.
     """
 
     epochs: int
@@ -56,13 +56,13 @@ class ImageProtocol:
 
     @property
     def padding(self) -> int:
-        """Pixels that a picture is padded with before it is cropped."""
+        """Pixels of padding before the random crop."""
         return round(self.size / _PADDING)
 
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """One data set of images.
+    """One image data set.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class ImageSpec:
         In squared units of the target.
     repeats : int
     printed_scale : float
-        The paper prints costs and losses times this.
+        The paper prints costs and losses multiplied by this.
     protocol : ImageProtocol
     """
 
@@ -86,7 +86,7 @@ class ImageSpec:
 
     @property
     def generated(self) -> bool:
-        """Whether the pictures are drawn, so that mean and variance of each target are known."""
+        """Whether the images are generated, so that mean and variance of each target are known."""
         return bool(self.protocol.rows)
 
 
@@ -104,7 +104,7 @@ def _image_spec(name: str, table: dict[str, Any]) -> ImageSpec:
 
 
 def printed_in_target_units(printed: pd.DataFrame, spec: ImageSpec) -> pd.DataFrame:
-    """Give the printed numbers of one data set with costs and losses in squared units of the target.
+    """Return the printed numbers of one data set with costs and losses in squared units of the target.
 
     Examples
     --------

@@ -1,20 +1,17 @@
-"""Trainings on images: pictures and a protocol in, trained networks out; Slow-Start is trained once for all costs.
+"""Trainings of the image experiments, with one Slow-Start shared by all costs and surrogates.
 
-Slow-Start depends on neither cost nor surrogate. It is one training of the regressor, stopped after so many epochs.
-From its checkpoint every cost and surrogate goes on, as if resumed after an interruption, and so does the regressor
-alone. Each ends with the numbers it would have reached had it trained from the start.
+Slow-Start depends on neither cost nor surrogate, so it is trained once per repeat. Every cost and surrogate resumes
+from its checkpoint, and so does the regressor without a rejector. Each training ends with the numbers of a training
+from the start.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,19 +21,25 @@ from torch.utils.data import DataLoader
 
 from recuse.bench.images.data import ImageParts, augmentation
 from recuse.bench.images.spec import ImageProtocol
+from recuse.deep.backbones import make_backbone
 from recuse.deep.two_heads import TwoHeads
 from recuse.estimators.images.regressor import RcRImageRegressor
-from recuse.estimators.images.rows import PictureRows, Pictures
-from recuse.estimators.images.training import make_backbone
+from recuse.estimators.images.rows import ImageRowDataset, ImageRows
 from recuse.extras import import_extra
 
 import_extra("lightning.pytorch", extra="images")
 
-from lightning.fabric.utilities.warnings import PossibleUserWarning  # noqa: E402
 from lightning.pytorch import Callback, Trainer  # noqa: E402
 
 from recuse.bench.images.callbacks import BestRegressor, StopAfter  # noqa: E402
-from recuse.deep.lightning import BestAndLast, History, RejectionData, RejectionModule, SeedEpochs  # noqa: E402
+from recuse.deep.lightning import (  # noqa: E402
+    BestAndLast,
+    History,
+    RejectionData,
+    RejectionModule,
+    SeedEpochs,
+    training_environment,
+)
 
 __all__ = ["Hardware", "ImageTraining"]
 
@@ -45,16 +48,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Hardware:
-    """What to train on; see Lightning's Trainer.
+    """Hardware of a training.
 
     Attributes
     ----------
     accelerator : str
     devices : int
+        As in Lightning's Trainer.
     workers : int
-        Processes that read pictures.
+        Processes that read images.
     threads : int
-        Of each process that trains on the CPU.
+        CPU threads of each process.
     """
 
     accelerator: str = "auto"
@@ -62,10 +66,15 @@ class Hardware:
     workers: int = 0
     threads: int = 1
 
-    @property
-    def sync_batchnorm(self) -> bool:
-        """Whether batch normalisation sees the rows of all devices: only GPUs can do that."""
-        return self.devices > 1 and self.accelerator != "cpu" and torch.cuda.is_available()
+    def trainer_options(self, precision: str) -> dict[str, Any]:
+        """Return the arguments of Lightning's Trainer; several GPUs combine their batch statistics."""
+        several_gpus = self.devices > 1 and self.accelerator != "cpu" and torch.cuda.is_available()
+        return {
+            "accelerator": self.accelerator,
+            "devices": self.devices,
+            "precision": precision,
+            "sync_batchnorm": several_gpus,
+        }
 
 
 @dataclass(frozen=True)
@@ -76,11 +85,11 @@ class ImageTraining:
     ----------
     model : {"resnet50", "small_cnn"}
     repeat : int
-        Seeds weights and batches.
+        Seed of weights and batches.
     parts : ImageParts
     protocol : ImageProtocol
     folder : Path
-        For checkpoints, from which a training that was cut off goes on.
+        Folder of checkpoints, from which an interrupted training resumes.
     hardware : Hardware
     """
 
@@ -92,7 +101,7 @@ class ImageTraining:
     hardware: Hardware
 
     def slow_start(self) -> Path | None:
-        """Train the regressor for the epochs of Slow-Start, unless that is done; give the checkpoint."""
+        """Train the regressor for the epochs of Slow-Start, unless that is done; return the checkpoint."""
         folder, epochs = self.folder / "slow_start", self.protocol.alone
         if epochs == 0:
             return None
@@ -102,21 +111,21 @@ class ImageTraining:
         return last
 
     def supervised(self) -> Floats:
-        """Train the regressor on squared error alone; give its predictions of the test pictures.
+        """Train the regressor on squared error only; return its predictions of the test images.
 
-        The epoch of the lowest validation error counts, be it one of Slow-Start.
+        The weights are those of the epoch with the lowest validation error, epochs of Slow-Start included.
         """
         folder = self.folder / "sup"
         self._begin(folder, ("last.ckpt", "best.ckpt"))
         trainer, module = self._train_regressor(folder, self.protocol.epochs)
         module.load_state_dict(torch.load(folder / "best.ckpt", map_location="cpu", weights_only=True)["state_dict"])
-        rows = PictureRows(Pictures.check(self.parts.test, None, 0.0))
-        with _peace():
+        rows = ImageRowDataset(ImageRows.check(self.parts.test, None, 0.0))
+        with training_environment(self._seed):
             batches = trainer.predict(module, DataLoader(rows, batch_size=self.protocol.batch_size)) or []
         return torch.cat([prediction.cpu() for prediction, _ in batches]).double().numpy()
 
     def pair(self, surrogate: str, cost: float) -> RcRImageRegressor:
-        """Train regressor and rejector together from the end of Slow-Start on."""
+        """Train regressor and rejector together, from the end of Slow-Start."""
         folder = self.pair_folder(surrogate, cost)
         self._begin(folder, ("last.ckpt",))
         protocol = self.protocol
@@ -130,51 +139,49 @@ class ImageTraining:
             protocol.learning_rate,
             schedule=protocol.schedule,  # type: ignore[arg-type]
             augment=augmentation(protocol),
-            accelerator=self.hardware.accelerator,
-            devices=self.hardware.devices,
-            precision=protocol.precision,
-            sync_batchnorm=self.hardware.sync_batchnorm,
             num_workers=self.hardware.workers,
+            trainer=self.hardware.trainer_options(protocol.precision),
             checkpoint_dir=folder,
             random_state=self.repeat,
         )
         return model.fit(self.parts.train, validation=self.parts.validation)
 
     def pair_folder(self, surrogate: str, cost: float) -> Path:
-        """Where the checkpoints of a pair are."""
+        """Return the folder of a pair's checkpoints."""
         return self.folder / f"{surrogate}-{cost:g}"
 
     def _begin(self, folder: Path, names: tuple[str, ...]) -> None:
-        """Let a training go on from the end of Slow-Start, unless it has come further already."""
+        """Copy the checkpoint of Slow-Start to the folder of a training that has not started."""
         start = self.slow_start()
         if start is None or (folder / "last.ckpt").exists():
             return
         folder.mkdir(parents=True, exist_ok=True)
-        for name in reversed(names):  # the last one last: it says that the others are there
-            # of its own for each of the processes that train together
+        for name in reversed(names):  # last.ckpt at the end: where it exists, the others do too
+            # each of the processes that train together writes its own temporary file
             partial = folder / f"{name}.{os.getpid()}.partial"
             shutil.copyfile(start.with_name(name), partial)
             partial.replace(folder / name)
 
     def _train_regressor(self, folder: Path, epochs: int) -> tuple[Trainer, RejectionModule]:
-        """Train on squared error until so many epochs are done; ``best.ckpt`` has the lowest validation error."""
+        """Train on squared error up to this many epochs; ``best.ckpt`` has the lowest validation error."""
         folder.mkdir(parents=True, exist_ok=True)
         history, last = History(), folder / "last.ckpt"
-        # as RcRImageRegressor draws it, so that a pair sees the same batches in Slow-Start as after it
-        seed = int(check_random_state(self.repeat).randint(2**31 - 1))
-        callbacks = [SeedEpochs(seed), history, StopAfter(epochs), BestRegressor(folder, history), BestAndLast(folder)]
-        module = self._module(seed)
-        with _peace():
+        callbacks: list[Callback] = [SeedEpochs(self._seed), history, StopAfter(epochs)]
+        callbacks += [BestRegressor(folder, history), BestAndLast(folder)]
+        module = self._module()
+        with training_environment(self._seed):
             trainer = self._trainer(callbacks)
-            trainer.fit(module, datamodule=self._data(seed), ckpt_path=last if last.exists() else None)
+            trainer.fit(module, datamodule=self._data(), ckpt_path=last if last.exists() else None)
         return trainer, module
+
+    @property
+    def _seed(self) -> int:
+        """The seed that RcRImageRegressor draws, so that a pair has the same batches in Slow-Start as after it."""
+        return int(check_random_state(self.repeat).randint(2**31 - 1))
 
     def _trainer(self, callbacks: list[Callback]) -> Trainer:
         return Trainer(
-            accelerator=self.hardware.accelerator,
-            devices=self.hardware.devices,
-            precision=self.protocol.precision,  # type: ignore[arg-type]
-            sync_batchnorm=self.hardware.sync_batchnorm,
+            **self.hardware.trainer_options(self.protocol.precision),
             max_epochs=self.protocol.epochs,  # the learning rate depends on all of them
             callbacks=callbacks,
             logger=False,
@@ -184,10 +191,10 @@ class ImageTraining:
             enable_model_summary=False,
         )
 
-    def _module(self, seed: int) -> RejectionModule:
-        y = Pictures.check(self.parts.train, None, 0.0).y
+    def _module(self) -> RejectionModule:
+        y = ImageRows.check(self.parts.train, None, 0.0).y
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.manual_seed(self._seed)
             backbone, features = make_backbone(None if self.model == "small_cnn" else "resnet50", 3)
             network = TwoHeads(backbone, features)
         return RejectionModule(
@@ -199,32 +206,17 @@ class ImageTraining:
             target_scale=float(y.std()),
         )
 
-    def _data(self, seed: int) -> RejectionData:
-        train, validation = (Pictures.check(part, None, 0.0) for part in (self.parts.train, self.parts.validation))
+    def _data(self) -> RejectionData:
+        train, validation = (ImageRows.check(part, None, 0.0) for part in (self.parts.train, self.parts.validation))
         return RejectionData(
-            PictureRows(train, augmentation(self.protocol), seed),
-            PictureRows(validation),
+            ImageRowDataset(train, augmentation(self.protocol), self._seed),
+            ImageRowDataset(validation),
             batch_size=self.protocol.batch_size,
             num_workers=self.hardware.workers,
-            seed=seed,
+            seed=self._seed,
             random=False,
         )
 
 
 def _epochs_done(checkpoint: Path) -> int:
     return int(torch.load(checkpoint, map_location="cpu", weights_only=True)["epoch"]) + 1
-
-
-@contextmanager
-def _peace() -> Iterator[None]:
-    """Keep Lightning's advice about settings chosen here from the user."""
-    logger = logging.getLogger("lightning.pytorch")
-    before = logger.level
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PossibleUserWarning)
-        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
-        logger.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            logger.setLevel(before)

@@ -1,10 +1,11 @@
-"""The unit of work with images: one data set, model, surrogate, cost and repeat -> measures and telling pictures."""
+"""The unit of work of the image experiments: one data set, model, surrogate, cost and repeat."""
 
 from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,17 +23,17 @@ from recuse.bench.images.training import Hardware, ImageTraining
 from recuse.bench.work_unit import SUPERVISED, Group, measures
 from recuse.decision import Decision
 
-__all__ = ["KNOWN", "YARDSTICKS", "ImageWork", "against_bayes", "image_groups", "leads", "measure"]
+__all__ = ["KNOWN", "YARDSTICKS", "ImageWork", "against_bayes", "image_groups", "is_main_process", "measure"]
 
 Floats = NDArray[np.float64]
 YARDSTICKS = ("always_reject", "oracle")
-# measures that need the mean and the variance of the targets
+# measures that need the mean and the variance of each target
 KNOWN = ("bayes_risk", "bayes_ratio", "risk_ratio", "bayes_al", "bayes_rej", "rank_correlation")
-_SHOWN = 16  # pictures of each kind that are kept for the contact sheet
+_SHOWN = 16  # images of each kind on the contact sheet
 
 
 def image_groups(name: str, model: str, surrogates: Sequence[str], costs: Sequence[float], repeats: int) -> list[Group]:
-    """List one group for each surrogate, cost and repeat, and one for the regressor alone in each repeat."""
+    """List one group per surrogate, cost and repeat, and one per repeat for the regressor without a rejector."""
     return [
         group
         for repeat in range(repeats)
@@ -45,13 +46,13 @@ def image_groups(name: str, model: str, surrogates: Sequence[str], costs: Sequen
 
 @dataclass(frozen=True)
 class ImageWork:
-    """Runs groups, in any process.
+    """Runs groups; can be sent to other processes.
 
     Attributes
     ----------
     source : ImageSource
     folder : Path
-        For checkpoints.
+        Folder of checkpoints.
     hardware : Hardware
     """
 
@@ -60,26 +61,29 @@ class ImageWork:
     hardware: Hardware
 
     def __call__(self, group: Group, protocol: ImageProtocol) -> dict[str, Any]:
-        """Train and test one group; the result is as of `recuse.bench.work_unit.run_group`."""
+        """Train and test one group; the result has the form of `recuse.bench.work_unit.run_group`."""
         training = self._training(group, protocol)
-        if group.surrogate == SUPERVISED:
-            error = metrics.squared_error(training.parts.y, training.supervised())
-            cells: list[dict[str, Any]] = [{"sup": float(error.mean())}]
-        else:
-            model = training.pair(group.surrogate, group.costs[0])
-            decision = model.decide(training.parts.test_images)
-            cells = [{"cost": group.costs[0], **measure(decision, training.parts), "epoch": model.best_epoch_}]
-        _meet()
+        with _torch_threads(self.hardware.threads):
+            if group.surrogate == SUPERVISED:
+                error = metrics.squared_error(training.parts.y, training.supervised())
+                cells: list[dict[str, Any]] = [{"sup": float(error.mean())}]
+            else:
+                model = training.pair(group.surrogate, group.costs[0])
+                decision = model.decide(training.parts.test_images)
+                cells = [{"cost": group.costs[0], **measure(decision, training.parts), "epoch": model.best_epoch_}]
+        if _distributed():  # wait before files are removed that another process may still read
+            torch.distributed.barrier()
         return {"group": asdict(group), "protocol": asdict(protocol), "cells": cells}
 
     def slow_starts(self, groups: Sequence[Group], protocol: ImageProtocol, jobs: int) -> None:
-        """Train what the groups have in common, before they run side by side."""
+        """Train the Slow-Start of every repeat, before the groups run in parallel."""
         firsts = {(group.model, group.repeat): group for group in groups}
         Parallel(n_jobs=jobs)(delayed(self.slow_start)(group, protocol) for group in firsts.values())
 
     def slow_start(self, group: Group, protocol: ImageProtocol) -> None:
-        """Train what all groups of a repeat have in common."""
-        self._training(group, protocol).slow_start()
+        """Train the Slow-Start that all groups of a repeat share."""
+        with _torch_threads(self.hardware.threads):
+            self._training(group, protocol).slow_start()
 
     def tidy(self, group: Group, protocol: ImageProtocol) -> None:
         """Remove the checkpoints of a group whose result is stored."""
@@ -87,18 +91,17 @@ class ImageWork:
         shutil.rmtree(self._folder(group, protocol) / name, ignore_errors=True)
 
     def _training(self, group: Group, protocol: ImageProtocol) -> ImageTraining:
-        torch.set_num_threads(self.hardware.threads)
         parts = load_parts(self.source, group.repeat)
         return ImageTraining(group.model, group.repeat, parts, protocol, self._folder(group, protocol), self.hardware)
 
     def _folder(self, group: Group, protocol: ImageProtocol) -> Path:
-        """A training by another protocol must not go on from here."""
+        """Return a folder that depends on the protocol, so that no training resumes from another protocol."""
         mark = zlib.crc32(repr(protocol).encode())
         return self.folder / f"{group.model}-{group.repeat}-{mark:08x}"
 
 
 def measure(decision: Decision, parts: ImageParts) -> dict[str, Any]:
-    """The paper's measures, yardsticks, how far from the Bayes risk where it is known, and the clearest cases."""
+    """Return the paper's measures, the reference losses, the Bayes measures if known, and the clearest cases."""
     known = decision.evaluate(parts.y)
     return {
         **measures(decision, parts.y),
@@ -109,15 +112,15 @@ def measure(decision: Decision, parts: ImageParts) -> dict[str, Any]:
 
 
 def against_bayes(decision: Decision, parts: ImageParts) -> dict[str, float | None]:
-    """Compare with what is best if mean and variance of every target are known.
+    """Compare with the Bayes decision, if mean and variance of every target are known.
 
-    ``risk_ratio`` puts the expected loss of each decision in the place of the loss on the target that was drawn, so
-    that the luck of the draw is out of it: it is never below one.
+    ``risk_ratio`` uses the expected loss of each decision instead of the loss on the drawn target, so it does not
+    depend on the draw and is never below one.
     """
     if parts.mean is None or parts.variance is None:
         return {}
     best = theory.bayes_risk(parts.variance, decision.cost)
-    calm = parts.variance < decision.cost  # what the best rejector accepts
+    calm = parts.variance < decision.cost  # what the Bayes rejector accepts
     expected = parts.variance + (decision.prediction - parts.mean) ** 2
     loss = metrics.rcr_loss(parts.y, decision.prediction, decision.accepted, decision.cost)
     return {
@@ -131,7 +134,7 @@ def against_bayes(decision: Decision, parts: ImageParts) -> dict[str, float | No
 
 
 def _clearest(decision: Decision, y: Floats) -> dict[str, list[dict[str, float]]]:
-    """Test rows of the highest and of the lowest scores, the clearest first."""
+    """Return the test rows with the highest and the lowest scores, most extreme first."""
     order = np.argsort(decision.score, kind="stable")
     shown = min(_SHOWN, len(order) // 2)
     chosen = {"accepted": order[::-1][:shown], "rejected": order[:shown]}
@@ -141,16 +144,21 @@ def _clearest(decision: Decision, y: Floats) -> dict[str, list[dict[str, float]]
     }
 
 
-def leads() -> bool:
-    """Whether this process speaks for those it trains together with: only one of them writes and prints."""
-    return not _together() or torch.distributed.get_rank() == 0
+def is_main_process() -> bool:
+    """Whether this process writes and prints, of those that train together."""
+    return not _distributed() or torch.distributed.get_rank() == 0
 
 
-def _meet() -> None:
-    """Let processes that train together wait for each other, before files are removed that some may still read."""
-    if _together():
-        torch.distributed.barrier()
-
-
-def _together() -> bool:
+def _distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+@contextmanager
+def _torch_threads(threads: int) -> Iterator[None]:
+    """Set torch's number of threads in the block, and restore it after it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,4 +1,4 @@
-"""AgeDB, faces and ages: the folder a user obtained enters, a torch data set leaves."""
+"""The AgeDB data set of faces and ages, read from a folder."""
 
 from __future__ import annotations
 
@@ -8,53 +8,54 @@ from pathlib import Path
 import numpy as np
 
 from recuse.datasets.images.dataset import ImageDataset, OnError, Reading, Skipped, describe
-from recuse.datasets.images.files import demand_folder, list_pictures
+from recuse.datasets.images.files import list_files, require_folder
 
 _OLDEST = 101
 _HOW_TO_GET = """\
 AgeDB (Moschoglou et al., "AgeDB: the first manually collected, in-the-wild age database", CVPR Workshops 2017) may not
 be redistributed. Ask its authors at Imperial College London (https://ibug.doc.ic.ac.uk/resources/agedb/) for the
-archive, unpack it and pass the folder of the pictures. Expected layout, 16,488 files:
+archive, unpack it and pass the folder of the images. Expected layout, 16,488 files:
     <root>/<id>_<Name>_<age>_<gender>.jpg        e.g. 0_MariaCallas_35_f.jpg"""
 
 
 class AgeDB(ImageDataset):
-    """Faces and the ages of the people on them, in years, from the folder of AgeDB.
+    """Faces and ages in years, from the folder of AgeDB.
 
-    The set may not be redistributed; when the folder is missing, the error says how to obtain it. Pictures are
-    resized once and cached, so the first start takes a minute or so and the next ones none.
+    The data set may not be redistributed; if the folder is missing, the error explains how to obtain it. Images are
+    resized once and cached, so only the first start takes a minute or so.
 
     Parameters
     ----------
     root : path
-        Folder with the files `<id>_<Name>_<age>_<gender>.jpg`, in it or in folders below. The age is the last field
-        but one, 0 to 101, so names may hold underscores.
+        Folder with the files `<id>_<Name>_<age>_<gender>.jpg`, at any depth. The age, 0 to 101, is the second field
+        from the end, so names may contain underscores.
     size : int, default=224
-        Pictures are resized to `size` by `size`.
+        Images are resized to `size` by `size`.
     cache : path or None, default=None
-        Folder of the resized pictures (2.5 GB at 224); None is `.recuse_cache` in `root`.
+        Folder for the resized images (2.5 GB at size 224); None is `.recuse_cache` in `root`.
     on_error : {"raise", "skip"}, default="raise"
-        Whether a picture that is damaged or oddly named is an error that names it, or left out and listed in `skipped`.
+        Raise an error that names each image that is damaged or has another form of name, or leave it out and list it
+        in `skipped`.
     n_jobs : int or None, default=None
-        Threads that read; None is one for each processor.
+        Threads that read images; None is one per processor.
     verbose : bool, default=False
         Whether to show progress.
 
     Raises
     ------
     FileNotFoundError
-        If the folder is missing or holds no pictures.
+        If the folder is missing or contains no images.
     ValueError
-        If a picture has a name of another form and `on_error` is "raise".
+        If the name of an image has another form and `on_error` is "raise".
     OSError
-        If a picture cannot be read and `on_error` is "raise".
+        If an image cannot be read and `on_error` is "raise".
 
     Examples
     --------
     >>> from recuse import datasets
     >>> datasets.AgeDB("no/such/folder")
     Traceback (most recent call last):
-    FileNotFoundError: no/such/folder must be a folder with the pictures of AgeDB, got nothing there.
+    FileNotFoundError: no/such/folder must be a folder with the images of AgeDB, got nothing there.
     ...
     """
 
@@ -68,28 +69,28 @@ class AgeDB(ImageDataset):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        folder = demand_folder(root, "AgeDB", _HOW_TO_GET)
-        files = list_pictures(folder, (".jpg", ".jpeg"))
+        folder = require_folder(root, "AgeDB", _HOW_TO_GET)
+        files = list_files(folder, (".jpg", ".jpeg"))
         if not files:
-            raise FileNotFoundError(f"{folder} must hold the pictures of AgeDB, got no .jpg file.\n{_HOW_TO_GET}")
-        ages, nameless = _ages(files, folder)
-        if nameless and (on_error == "raise" or not ages):
-            raise ValueError(describe(nameless, folder))
+            raise FileNotFoundError(f"{folder} must contain the images of AgeDB, got no .jpg file.\n{_HOW_TO_GET}")
+        ages, unnamed = _ages(files, folder)
+        if unnamed and (on_error == "raise" or not ages):
+            raise ValueError(describe(unnamed, folder))
         reading = Reading(size, cache, on_error, n_jobs, verbose)
-        self._hold_files(list(ages), np.array(list(ages.values()), dtype=np.float64), folder, reading)
-        self.skipped = nameless + self.skipped
+        self._read_files(list(ages), np.array(list(ages.values()), dtype=np.float64), folder, reading)
+        self.skipped = unnamed + self.skipped
 
 
 def _ages(files: Sequence[Path], root: Path) -> tuple[dict[Path, int], list[Skipped]]:
-    """The age of each picture, and the pictures whose names do not tell it."""
+    """Return the age of each image, and the images whose names do not contain it."""
     ages: dict[Path, int] = {}
-    nameless = []
+    unnamed = []
     for file in files:
         try:
             ages[file] = age_of(file.name)
         except ValueError as error:
-            nameless.append(Skipped(file.relative_to(root).as_posix(), str(error)))
-    return ages, nameless
+            unnamed.append(Skipped(file.relative_to(root).as_posix(), str(error)))
+    return ages, unnamed
 
 
 def age_of(name: str) -> int:
@@ -101,10 +102,10 @@ def age_of(name: str) -> int:
     35
     >>> age_of("face.jpg")
     Traceback (most recent call last):
-    ValueError: a picture of AgeDB must be named <id>_<Name>_<age>_<gender>.jpg with an age of 0 to 101, got 'face.jpg'
+    ValueError: an image of AgeDB must be named <id>_<Name>_<age>_<gender>.jpg with an age of 0 to 101, got 'face.jpg'
     """
     fields = name.rpartition(".")[0].split("_")
     if len(fields) < 4 or not fields[-2].isdecimal() or int(fields[-2]) > _OLDEST:
         form = f"<id>_<Name>_<age>_<gender>.jpg with an age of 0 to {_OLDEST}"
-        raise ValueError(f"a picture of AgeDB must be named {form}, got {name!r}")
+        raise ValueError(f"an image of AgeDB must be named {form}, got {name!r}")
     return int(fields[-2])

@@ -1,4 +1,4 @@
-"""BreastPathQ, patches and their cellularity: the folder a user obtained enters, a torch data set leaves."""
+"""The BreastPathQ data set of tissue patches and their cellularity, read from a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from recuse.datasets.images.dataset import ImageDataset, OnError, Reading
-from recuse.datasets.images.files import demand_folder, list_pictures
+from recuse.datasets.images.files import list_files, require_folder
 
 _COLUMNS = ["slide", "rid", "y"]
 _HOW_TO_GET = """\
@@ -25,34 +25,34 @@ unpack it and pass the folder of the labels. Expected layout, 2,579 labelled pat
 
 
 class BreastPathQ(ImageDataset):
-    """Patches of breast tissue and the share of tumour cells in them, from the folder of BreastPathQ.
+    """Patches of breast tissue and their tumour cellularity, from the folder of BreastPathQ.
 
-    The set may not be redistributed; when the folder is missing, the error says how to obtain it. Pictures are
+    The data set may not be redistributed; if the folder is missing, the error explains how to obtain it. Patches are
     resized once and cached.
 
     Parameters
     ----------
     root : path
-        Folder with the patches `<slide>_<rid>.tif` and the CSV files of their labels, in it or in folders below.
-        Where two folders hold a patch of the same name, `train_labels.csv` means the one in `train`, and
-        `val_labels.csv` the one in `val` or `validation`. Patches without a label are passed over.
+        Folder with the patches `<slide>_<rid>.tif` and the CSV files of their labels, at any depth. If two folders
+        contain a patch of the same name, `train_labels.csv` refers to the one in `train`, and `val_labels.csv` to the
+        one in `val` or `validation`. Patches without a label are ignored.
     labels : path, sequence of paths or None, default=None
-        CSV files with the columns slide, rid and y; None takes all in `root` that have these columns.
+        CSV files with the columns slide, rid and y; None is all such files in `root`.
     size : int, default=224
         Patches are resized to `size` by `size`.
     cache : path or None, default=None
-        Folder of the resized patches (0.4 GB at 224); None is `.recuse_cache` in `root`.
+        Folder for the resized patches (0.4 GB at size 224); None is `.recuse_cache` in `root`.
     on_error : {"raise", "skip"}, default="raise"
-        Whether a damaged or missing patch is an error that names it, or left out and listed in `skipped`.
+        Raise an error that names a damaged or missing patch, or leave it out and list it in `skipped`.
     n_jobs : int or None, default=None
-        Threads that read; None is one for each processor.
+        Threads that read images; None is one per processor.
     verbose : bool, default=False
         Whether to show progress.
 
     Raises
     ------
     FileNotFoundError
-        If the folder is missing or holds no labels.
+        If the folder is missing or contains no labels.
     ValueError
         If a label is not in [0, 1], or a patch is labelled twice.
     OSError
@@ -63,7 +63,7 @@ class BreastPathQ(ImageDataset):
     >>> from recuse import datasets
     >>> datasets.BreastPathQ("no/such/folder")
     Traceback (most recent call last):
-    FileNotFoundError: no/such/folder must be a folder with the pictures of BreastPathQ, got nothing there.
+    FileNotFoundError: no/such/folder must be a folder with the images of BreastPathQ, got nothing there.
     ...
     """
 
@@ -78,17 +78,17 @@ class BreastPathQ(ImageDataset):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        folder = demand_folder(root, "BreastPathQ", _HOW_TO_GET)
+        folder = require_folder(root, "BreastPathQ", _HOW_TO_GET)
         tables = _find_tables(folder) if labels is None else _read_tables(labels)
         if not tables:
-            wanted = f"{folder} must hold a CSV with the columns {', '.join(_COLUMNS)}, got none."
+            wanted = f"{folder} must contain a CSV with the columns {', '.join(_COLUMNS)}, got none."
             raise FileNotFoundError(f"{wanted}\n{_HOW_TO_GET}")
         files, y = _match(tables, folder)
-        self._hold_files(files, y, folder, Reading(size, cache, on_error, n_jobs, verbose))
+        self._read_files(files, y, folder, Reading(size, cache, on_error, n_jobs, verbose))
 
 
 def _find_tables(root: Path) -> dict[Path, pd.DataFrame]:
-    tables = {file: _read_table(file) for file in list_pictures(root, (".csv",))}
+    tables = {file: _read_table(file) for file in list_files(root, (".csv",))}
     return {file: table for file, table in tables.items() if set(_COLUMNS) <= set(table.columns)}
 
 
@@ -107,9 +107,9 @@ def _read_table(file: Path) -> pd.DataFrame:
 
 
 def _match(tables: Mapping[Path, pd.DataFrame], root: Path) -> tuple[list[Path], npt.NDArray[np.float64]]:
-    """Find the patch of every label, in the order of the tables; a patch that is nowhere is left to the reader."""
+    """Find the file of every label, in the order of the tables; missing files are reported when they are read."""
     patches: dict[str, list[Path]] = defaultdict(list)
-    for file in list_pictures(root, (".tif", ".tiff")):
+    for file in list_files(root, (".tif", ".tiff")):
         patches[file.stem].append(file)
     found: dict[Path, float] = {}
     for source, table in tables.items():
@@ -123,14 +123,14 @@ def _match(tables: Mapping[Path, pd.DataFrame], root: Path) -> tuple[list[Path],
 
 
 def _locate(stem: str, patches: Mapping[str, list[Path]], source: Path, root: Path) -> Path:
-    """The patch of this name: the only one, or the only one in the folder that the labels are named after."""
+    """Return the only patch of this name, or the only one in the folder that the labels are named after."""
     part = source.stem.lower().partition("_")[0]  # train of train_labels.csv
     known = patches.get(stem, [])
     named = [file for file in known if _in_folder_of(part, file.relative_to(root).parts[:-1])]
     candidates = named or known
     if len(candidates) > 1:
         several = ", ".join(file.relative_to(root).as_posix() for file in candidates)
-        raise ValueError(f"a label of {source} must mean one patch, got {several} for {stem}")
+        raise ValueError(f"a label of {source} must refer to one patch, got {several} for {stem}")
     if candidates:
         return candidates[0]
     folder = next((name for name in (part, "validation") if name.startswith(part) and (root / name).is_dir()), "")

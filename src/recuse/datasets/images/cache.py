@@ -1,4 +1,4 @@
-"""Cache of resized pictures: files and a size enter, pixels mapped from disk and the list of bad files leave."""
+"""Disk cache of resized images."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from numpy.lib.format import write_array_header_1_0
 from recuse.datasets.images.files import Pixels, imaging, read_image
 from recuse.progress import progress_bar
 
-_LAYOUT = 1  # of the cached files; a new one leaves old caches unused
-_CHUNK = 256  # pictures read ahead of the writing
+_LAYOUT = 1  # version of the file layout; caches of other versions are ignored
+_CHUNK = 256  # images read before they are written
 
 
 class MappedPixels:
-    """Pixels in a .npy file, mapped when first looked at, so that processes share one copy of them.
+    """Pixels in a .npy file, memory-mapped at first use, so that processes share one copy.
 
     Parameters
     ----------
@@ -59,31 +59,31 @@ def cached_pixels(
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> tuple[MappedPixels, dict[int, str]]:
-    """Resize pictures once and find them again on the next start.
+    """Resize images once and load them from a cache on later starts.
 
-    The cache belongs to these files in this order, their sizes in bytes and times of change, and the size asked
-    for; when any of them differs, a new one is built. It is written under a temporary name and renamed at the
-    end, so an interrupted build leaves nothing that looks whole.
+    The cache is valid for these files in this order, with their sizes in bytes and modification times, and for the
+    requested image size; if any of them differs, a new cache is built. It is written under a temporary name and renamed
+    at the end, so an interrupted build leaves no incomplete cache.
 
     Parameters
     ----------
     files : sequence of Path
-        Pictures under `root`.
+        Images under `root`.
     size : int
-        Pixels to a side.
+        Height and width in pixels.
     root : Path
-        The folder of the pictures. It may be moved without the cache losing its validity.
+        Folder of the images. The cache stays valid if the folder is moved.
     cache : Path or None, default=None
-        Where to keep the pixels, 3 size^2 bytes for each picture; None is `root/.recuse_cache`.
+        Folder for the pixels, 3 size^2 bytes per image; None is `root/.recuse_cache`.
     n_jobs : int or None, default=None
-        Threads that read; None is one for each processor.
+        Threads that read images; None is one per processor.
     verbose : bool, default=False
         Whether to show a progress bar.
 
     Returns
     -------
     pixels : MappedPixels
-        One row per file; rows of bad files are zero.
+        One row per file; rows of missing or damaged files are zero.
     bad : dict of int to str
         Row of each missing or damaged file, and what is wrong with it.
     """
@@ -111,17 +111,17 @@ def _key(files: Sequence[Path], size: int, root: Path) -> str:
 def _is_whole(array: Path, shape: tuple[int, ...]) -> bool:
     try:
         return bool(np.load(array, mmap_mode="r").shape == shape)
-    except (OSError, ValueError):  # missing, cut or no array
+    except (OSError, ValueError):  # missing, truncated or not an array
         return False
 
 
 def _build(files: Sequence[Path], size: int, array: Path, report: Path, *, n_jobs: int | None, verbose: bool) -> None:
-    imaging()  # a missing extra is one error here, not one for each picture
-    # a name of its own, since each of several processes may find that there is no cache yet
+    imaging()  # raise a missing extra once, not for every image
+    # unique names, since several processes may build the cache at once
     partial_array, partial_report = (file.with_suffix(f".{uuid4().hex}.partial") for file in (array, report))
     bad: dict[int, str] = {}
     try:
-        # written in turn rather than through a map: a full disk is then an error and not a crash
+        # written as a stream, since writing to a memory map crashes on a full disk
         with _create(partial_array) as stream, progress_bar("resizing", len(files), show=verbose) as done:
             shape = (len(files), 3, size, size)
             write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
@@ -143,12 +143,12 @@ def _create(file: Path) -> BinaryIO:
         file.parent.mkdir(parents=True, exist_ok=True)
         return file.open("wb")
     except PermissionError as error:
-        rule = f"{file.parent} must be a folder that may be written to, to hold resized pictures"
-        raise PermissionError(f"{rule}; name another one with cache=") from error
+        rule = f"{file.parent} must be a writable folder for the resized images"
+        raise PermissionError(f"{rule}; pass another one as cache=") from error
 
 
 def _read_all(files: Sequence[Path], size: int, n_jobs: int | None) -> Iterator[Pixels | str]:
-    """Read in order with several threads (decoding and resizing release the interpreter), a chunk at a time."""
+    """Read in order with several threads, in chunks; decoding and resizing release the GIL."""
     with ThreadPoolExecutor(max_workers=n_jobs or os.cpu_count() or 1) as pool:
         for first in range(0, len(files), _CHUNK):
             yield from pool.map(partial(read_image, size=size), files[first : first + _CHUNK])

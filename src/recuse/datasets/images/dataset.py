@@ -1,4 +1,4 @@
-"""Torch data sets of pictures: arrays or files with targets enter, normalised pictures and seeded parts leave."""
+"""Torch data sets of images from arrays or files, with seeded splits."""
 
 from __future__ import annotations
 
@@ -38,45 +38,45 @@ PARTS = ("train", "validation", "test")
 
 
 def read_parts(file: Path, names: Sequence[str], skipped: Collection[str] = ()) -> list[list[int]]:
-    """Read which pictures train, validate and test.
+    """Read from a CSV file which images are for training, validation and test.
 
     Parameters
     ----------
     file : Path
-        CSV with the columns file and part.
+        CSV file with the columns file and part.
     names : sequence of str
-        Pictures at hand, relative to their folder.
+        Available images, relative to their folder.
     skipped : collection of str
-        Pictures that the CSV may name although they are not at hand.
+        Images that the CSV file may name although they are not available.
 
     Returns
     -------
     list of three lists of int
-        Places in `names` of train, validation and test, in the order of the CSV.
+        Positions in `names` of train, validation and test, in the order of the CSV file.
     """
     table = pd.read_csv(file, dtype=str, keep_default_na=False)
     if not {"file", "part"} <= set(table.columns):
         raise ValueError(f"{file} must have the columns file and part, got {', '.join(table.columns)}")
     _check_values(table, file)
-    places, left_out = _places(names), set(_places(list(skipped)))
+    positions, left_out = _positions(names), set(_positions(list(skipped)))
     rows: dict[str, list[int]] = {part: [] for part in PARTS}
     for name, part in zip(table["file"], table["part"], strict=True):
-        if name in places:
-            rows[part].append(places[name])
+        if name in positions:
+            rows[part].append(positions[name])
         elif name not in left_out:
-            raise ValueError(f"{file} must name pictures of the data set, got {name!r}")
+            raise ValueError(f"{file} must name images of the data set, got {name!r}")
     for part, taken in rows.items():
         if not taken:
-            raise ValueError(f"{file} must give every part a picture, got none for {part}")
+            raise ValueError(f"{file} must name an image for every part, got none for {part}")
     _check_once([row for taken in rows.values() for row in taken], names, file)
     return list(rows.values())
 
 
-def _places(names: Sequence[str]) -> dict[str, int]:
-    """Where each picture stands, by its full name and by a bare name that no other has."""
+def _positions(names: Sequence[str]) -> dict[str, int]:
+    """Return the position of each image by its relative path, and by its file name if that is unique."""
     bare = Counter(Path(name).name for name in names)
-    short = {Path(name).name: place for place, name in enumerate(names) if bare[Path(name).name] == 1}
-    return short | {name: place for place, name in enumerate(names)}
+    short = {Path(name).name: position for position, name in enumerate(names) if bare[Path(name).name] == 1}
+    return short | {name: position for position, name in enumerate(names)}
 
 
 def _check_values(table: pd.DataFrame, file: Path) -> None:
@@ -88,7 +88,7 @@ def _check_values(table: pd.DataFrame, file: Path) -> None:
 def _check_once(rows: Sequence[int], names: Sequence[str], file: Path) -> None:
     row, times = Counter(rows).most_common(1)[0]
     if times > 1:
-        raise ValueError(f"{file} must name a picture once, got {names[row]!r} {times} times")
+        raise ValueError(f"{file} must name an image once, got {names[row]!r} {times} times")
 
 
 Floats = npt.NDArray[np.float64]
@@ -97,14 +97,14 @@ OnError = Literal["raise", "skip"]
 
 
 class Skipped(NamedTuple):
-    """A picture left out, and why."""
+    """An image that was left out, and the reason."""
 
     file: str
     reason: str
 
 
 class Reading(NamedTuple):
-    """How picture files are read; `ImageFiles` explains each."""
+    """Options for reading image files, as in `ImageFiles`."""
 
     size: int
     cache: str | Path | None
@@ -122,25 +122,25 @@ class PixelRows(Protocol):
 
 
 class Part(Subset[Pair]):
-    """Some rows of a data set of pictures, with their targets and files at hand."""
+    """Some rows of an image data set, with their targets and files."""
 
     dataset: ImageDataset
 
     @property
     def y(self) -> Floats:
-        """Targets, one per picture."""
+        """Targets, one per image."""
         return self.dataset.y[list(self.indices)]
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Names of the pictures; empty for arrays."""
+        """Names of the images; empty for arrays."""
         return tuple(self.dataset.files[row] for row in self.indices) if self.dataset.files else ()
 
 
 class ImageDataset(Dataset[Pair]):
-    """What all data sets of pictures share; `ImageArrays`, `ImageFiles`, `AgeDB` and `BreastPathQ` are such.
+    """Base class of `ImageArrays`, `ImageFiles`, `AgeDB` and `BreastPathQ`.
 
-    Item i is the pair (picture, target): a float32 tensor (3, height, width), each channel normalised by mean .5
+    Item i is the pair (image, target): a float32 tensor (3, height, width), each channel normalised by mean .5
     and standard deviation .5, and a float32 scalar.
 
     Attributes
@@ -148,9 +148,9 @@ class ImageDataset(Dataset[Pair]):
     y : ndarray of shape (n,)
         Targets.
     files : tuple of str
-        Names of the pictures relative to their folder; empty for arrays.
+        Names of the images relative to their folder; empty for arrays.
     skipped : list of (file, reason)
-        Pictures left out on request.
+        Images that were left out with ``on_error="skip"``.
     """
 
     y: Floats
@@ -176,20 +176,20 @@ class ImageDataset(Dataset[Pair]):
         Returns
         -------
         train, validation, test : Part
-            Torch data sets without augmentation; wrap the first in `Augmented`.
+            Torch data sets without augmentation; `Augmented` adds it.
         """
         parts = split(SimpleNamespace(X=np.arange(len(self)), y=self.y), repeat)
         train, validation, test = (Part(self, rows.tolist()) for rows, _ in parts)
         return train, validation, test
 
     def split_by(self, file: str | Path) -> tuple[Part, Part, Part]:
-        """Split as a CSV says whose columns are `file` and `part`: train, validation or test.
+        """Split by a CSV file with the columns `file` and `part`; a part is train, validation or test.
 
         Parameters
         ----------
         file : path
-            The CSV. A picture is named relative to its folder, or by its bare name where only one has it. Pictures
-            it does not name are left out; those that were skipped may be named.
+            The CSV file. Images are named by their path relative to the folder, or by their file name if it is unique.
+            Images that it does not name are left out. It may name images that were skipped.
 
         Returns
         -------
@@ -199,15 +199,15 @@ class ImageDataset(Dataset[Pair]):
         train, validation, test = (Part(self, rows) for rows in parts)
         return train, validation, test
 
-    def _hold(self, pixels: PixelRows, y: Floats) -> None:
+    def _set_rows(self, pixels: PixelRows, y: Floats) -> None:
         if len(pixels) != len(y):
-            raise ValueError(f"every picture must have one target, got {len(pixels)} pictures and {len(y)} targets")
+            raise ValueError(f"every image must have one target, got {len(pixels)} images and {len(y)} targets")
         if not np.isfinite(y).all():
             row = int(np.flatnonzero(~np.isfinite(y))[0])
             raise ValueError(f"y must be finite, got {y[row]} at row {row}")
         self._pixels, self.y, self._rows, self.skipped = pixels, y, np.arange(len(y)), []
 
-    def _hold_files(self, files: Sequence[Path], y: Floats, root: Path, reading: Reading) -> None:
+    def _read_files(self, files: Sequence[Path], y: Floats, root: Path, reading: Reading) -> None:
         if reading.on_error not in ("raise", "skip"):
             raise ValueError(f"on_error must be 'raise' or 'skip', got {reading.on_error!r}")
         pixels, bad = cached_pixels(
@@ -222,16 +222,16 @@ class ImageDataset(Dataset[Pair]):
         skipped = [Skipped(names[row], reason) for row, reason in bad.items()]
         if skipped and reading.on_error == "raise":
             raise OSError(describe(skipped, root))
-        self._hold(pixels, y)
+        self._set_rows(pixels, y)
         self._rows = np.array([row for row in range(len(files)) if row not in bad], dtype=np.int64)
         if not len(self._rows):
-            raise OSError(f"none of the {len(files)} pictures in {root} can be read; {describe(skipped, root)}")
+            raise OSError(f"none of the {len(files)} images in {root} can be read; {describe(skipped, root)}")
         self.y, self.skipped = y[self._rows], skipped
         self.files = tuple(names[row] for row in self._rows)
 
 
 class ImageArrays(ImageDataset):
-    """Pictures in memory, e.g. those of `make_cellularity`, as a torch data set.
+    """Images in memory, e.g. those of `make_cellularity`, as a torch data set.
 
     Parameters
     ----------
@@ -253,26 +253,26 @@ class ImageArrays(ImageDataset):
         images = np.asarray(images)
         if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != 3:
             raise ValueError(f"images must be uint8 of shape (n, 3, height, width), got {images.dtype} {images.shape}")
-        self._hold(images, np.asarray(y, dtype=np.float64).reshape(-1))
+        self._set_rows(images, np.asarray(y, dtype=np.float64).reshape(-1))
 
 
 class ImageFiles(ImageDataset):
-    """Your own picture files and targets as a torch data set, resized once and cached.
+    """Image files and targets as a torch data set, resized once and cached.
 
     Parameters
     ----------
     files : sequence of paths
-        JPEG, PNG, TIFF or whatever else Pillow reads (extra `images`).
+        JPEG, PNG, TIFF or any other format of Pillow (extra `images`).
     y : array-like of shape (n,)
         Targets.
     size : int, default=224
-        Pictures are resized to `size` by `size`.
+        Images are resized to `size` by `size`.
     cache : path or None, default=None
-        Folder of the resized pictures; None is `.recuse_cache` in the folder that all files share.
+        Folder for the resized images; None is `.recuse_cache` in the common folder of all files.
     on_error : {"raise", "skip"}, default="raise"
-        Whether a damaged or missing picture is an error that names it, or left out and listed in `skipped`.
+        Raise an error that names a damaged or missing image, or leave it out and list it in `skipped`.
     n_jobs : int or None, default=None
-        Threads that read; None is one for each processor.
+        Threads that read images; None is one per processor.
     verbose : bool, default=False
         Whether to show progress.
     """
@@ -293,21 +293,20 @@ class ImageFiles(ImageDataset):
         if not paths or len(paths) != len(targets):
             raise ValueError(f"files and y must have equal length, 1 or more, got {len(paths)} and {len(targets)}")
         root = Path(os.path.commonpath([path.parent for path in paths]))
-        self._hold_files(paths, targets, root, Reading(size, cache, on_error, n_jobs, verbose))
+        self._read_files(paths, targets, root, Reading(size, cache, on_error, n_jobs, verbose))
 
 
 def describe(skipped: Sequence[Skipped], root: Path) -> str:
-    """Name pictures that cannot be used: the first five, and how many there are.
+    """Return a message that names the first five images that cannot be used, and their number.
 
     Examples
     --------
     >>> print(describe([Skipped("a.jpg", "no such file")], Path("faces")))
-    1 picture in faces cannot be used: a.jpg (no such file); pass on_error="skip" to leave such pictures out
+    1 image in faces cannot be used: a.jpg (no such file); pass on_error="skip" to leave such images out
     """
     shown = ", ".join(f"{file} ({reason})" for file, reason in skipped[:5])
     more = f" and {len(skipped) - 5} more" if len(skipped) > 5 else ""
-    noun = "picture" if len(skipped) == 1 else "pictures"
+    noun = "image" if len(skipped) == 1 else "images"
     return (
-        f"{len(skipped)} {noun} in {root} cannot be used: {shown}{more}; "
-        'pass on_error="skip" to leave such pictures out'
+        f'{len(skipped)} {noun} in {root} cannot be used: {shown}{more}; pass on_error="skip" to leave such images out'
     )

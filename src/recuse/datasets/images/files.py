@@ -1,4 +1,4 @@
-"""Folders of pictures: a path enters, the pictures below it or instructions how to obtain them leave."""
+"""Finding, reading and resizing of image files."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import numpy.typing as npt
 
 from recuse.extras import import_extra
 
-__all__ = ["demand_folder", "imaging", "list_pictures", "read_image"]
+__all__ = ["imaging", "list_files", "read_image", "require_folder"]
 
 Pixels = npt.NDArray[np.uint8]
 _TIFF = (".tif", ".tiff")
 
 
 def read_image(file: Path, size: int) -> Pixels | str:
-    """Read a picture and resize it to `size` by `size`, bilinearly and without keeping its proportions.
+    """Read an image and resize it to `size` by `size` (bilinear, aspect ratio not kept).
 
     Parameters
     ----------
     file : Path
-        JPEG, PNG, TIFF or anything else Pillow reads; TIFFs that Pillow does not know go to tifffile.
+        JPEG, PNG, TIFF or any other format of Pillow; tifffile reads the TIFFs that Pillow cannot.
     size : int
-        Pixels to a side.
+        Height and width in pixels.
 
     Returns
     -------
     ndarray of shape (3, size, size), uint8, or str
-        Red, green and blue; or, of a missing or damaged file, what is wrong with it.
+        Red, green and blue; or, for a missing or damaged file, the reason.
 
     Examples
     --------
@@ -44,31 +44,31 @@ def read_image(file: Path, size: int) -> Pixels | str:
         return _resize(_decode(file), size)
     except (MemoryError, ImportError):
         raise
-    except Exception as error:  # a damaged file can make a decoder raise anything, SyntaxError included
+    except Exception as error:  # decoders raise many kinds of errors on damaged files, SyntaxError included
         return f"{type(error).__name__}: {error}"
 
 
 @cache
 def imaging() -> Any:
-    """Pillow's Image module, or an ImportError that says how to get it."""
+    """Return Pillow's Image module, or raise an ImportError with the pip command."""
     return import_extra("PIL.Image", extra="images")
 
 
 def _decode(file: Path) -> Any:
     Image = imaging()
     try:
-        with Image.open(file) as picture:
-            if picture.mode[0] in "IF":  # more than eight bits, which Pillow would clip
-                return Image.fromarray(_as_bytes(np.asarray(picture))).convert("RGB")
-            return picture.convert("RGB")
+        with Image.open(file) as image:
+            if image.mode[0] in "IF":  # more than eight bits, which Pillow would clip
+                return Image.fromarray(_as_bytes(np.asarray(image))).convert("RGB")
+            return image.convert("RGB")
     except Image.UnidentifiedImageError:
         if file.suffix.lower() not in _TIFF:
-            raise ValueError("not a picture Pillow can read") from None
+            raise ValueError("Pillow cannot read this file") from None
         return Image.fromarray(_as_bytes(import_extra("tifffile", extra="images").imread(file))).convert("RGB")
 
 
 def _as_bytes(values: npt.NDArray[Any]) -> Pixels:
-    """Eight bits of each channel: the upper ones of 16-bit integers; fractions are taken to lie in [0, 1]."""
+    """Convert to 8 bits per channel: the upper bits of 16-bit integers, or fractions in [0, 1]."""
     if values.dtype == np.uint8:
         return values
     if values.dtype == np.uint16:
@@ -78,32 +78,32 @@ def _as_bytes(values: npt.NDArray[Any]) -> Pixels:
     raise ValueError(f"pixels must be 8 or 16 bit integers or fractions in [0, 1], got {values.dtype}")
 
 
-def _resize(picture: Any, size: int) -> Pixels:
-    resized = picture.resize((size, size), imaging().Resampling.BILINEAR)
+def _resize(image: Any, size: int) -> Pixels:
+    resized = image.resize((size, size), imaging().Resampling.BILINEAR)
     return np.ascontiguousarray(np.moveaxis(np.asarray(resized), 2, 0))
 
 
-def demand_folder(root: str | Path, name: str, how_to_get: str) -> Path:
-    """Return `root` as a path, or raise a FileNotFoundError that says how to obtain the data.
+def require_folder(root: str | Path, name: str, how_to_get: str) -> Path:
+    """Return `root` as a path, or raise a FileNotFoundError that explains how to obtain the data.
 
     Examples
     --------
-    >>> demand_folder("no/such/folder", "AgeDB", "Ask its authors.")
+    >>> require_folder("no/such/folder", "AgeDB", "Ask its authors.")
     Traceback (most recent call last):
-    FileNotFoundError: no/such/folder must be a folder with the pictures of AgeDB, got nothing there.
+    FileNotFoundError: no/such/folder must be a folder with the images of AgeDB, got nothing there.
     Ask its authors.
     """
     folder = Path(root)
     if not folder.is_dir():
         got = "a file" if folder.exists() else "nothing there"
-        raise FileNotFoundError(f"{folder} must be a folder with the pictures of {name}, got {got}.\n{how_to_get}")
+        raise FileNotFoundError(f"{folder} must be a folder with the images of {name}, got {got}.\n{how_to_get}")
     return folder
 
 
-def list_pictures(root: Path, suffixes: Sequence[str]) -> list[Path]:
+def list_files(root: Path, suffixes: Sequence[str]) -> list[Path]:
     """List the files with these suffixes at any depth, in the order of their names.
 
-    Hidden files and folders and `__MACOSX`, which archives bring along, are passed over.
+    Hidden files and folders and `__MACOSX`, which some archives contain, are ignored.
     """
     return sorted(_visible(root, suffixes), key=lambda file: file.relative_to(root).as_posix())
 

@@ -1,4 +1,4 @@
-"""The paper's transforms: pixels enter, normalised and randomly shifted pictures leave."""
+"""Normalisation of images, and the paper's random crops and flips."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from recuse.validation import check_count
 __all__ = ["Augmented", "crop_and_flip", "normalise"]
 
 
-class Pictures(Protocol):
-    """A torch data set of pairs (picture, target) with a length."""
+class ImagePairs(Protocol):
+    """A torch data set of pairs (image, target) with a length."""
 
     def __len__(self) -> int: ...
 
@@ -25,7 +25,7 @@ class Pictures(Protocol):
 
 
 def normalise(pixels: npt.NDArray[np.uint8]) -> Tensor:
-    """Bytes to floats by mean .5 and standard deviation .5: 0 becomes -1 and 255 becomes 1.
+    """Convert bytes to floats, normalised by mean .5 and standard deviation .5: 0 becomes -1 and 255 becomes 1.
 
     Examples
     --------
@@ -37,14 +37,14 @@ def normalise(pixels: npt.NDArray[np.uint8]) -> Tensor:
 
 
 def crop_and_flip(image: Tensor, generator: np.random.Generator, padding: int = 16) -> Tensor:
-    """Pad with black, crop at random to the old size, and mirror every other picture.
+    """Pad with black, crop at random to the original size, and flip horizontally with probability 1/2.
 
     Parameters
     ----------
     image : Tensor of shape (channel, height, width)
-        A normalised picture; black is -1.
+        A normalised image; black is -1.
     generator : numpy Generator
-        Draws the place of the crop and the flip.
+        Source of the random numbers.
     padding : int, default=16
         Pixels added on each side.
 
@@ -68,15 +68,15 @@ def crop_and_flip(image: Tensor, generator: np.random.Generator, padding: int = 
 class Augmented(Dataset[tuple[Tensor, Tensor]]):
     """A data set with the training transforms: random crop with padding, horizontal flip.
 
-    What happens to picture `index` is a function of seed, epoch and index alone. So it does not depend on
-    batches, workers or processes, and a resumed run sees what an undisturbed one sees.
+    The transform of image `index` depends on seed, epoch and index only. It does not depend on batches, workers or
+    processes, and is the same in a resumed run as in one that was never interrupted.
 
     Parameters
     ----------
     dataset : torch Dataset
-        Pairs (normalised picture, target), e.g. the training part of `AgeDB(root).split(0)`.
+        Pairs (normalised image, target), e.g. the training part of `AgeDB(root).split(0)`.
     seed : int, default=0
-        Draws the crops and flips.
+        Seed of the crops and flips.
     padding : int, default=16
         Pixels added on each side before the crop.
 
@@ -91,33 +91,33 @@ class Augmented(Dataset[tuple[Tensor, Tensor]]):
     torch.Size([3, 64, 64])
     """
 
-    def __init__(self, dataset: Pictures, seed: int = 0, padding: int = 16) -> None:
+    def __init__(self, dataset: ImagePairs, seed: int = 0, padding: int = 16) -> None:
         self.dataset = dataset
         self.seed = check_count("seed", seed, least=0)
         self.padding = check_count("padding", padding, least=0)
-        # in shared memory, so that workers that outlive an epoch learn of the next one
+        # in shared memory, so that persistent workers see a change of the epoch
         self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     @property
     def epoch(self) -> int:
-        """The epoch whose crops and flips are given."""
+        """The epoch that determines the crops and flips."""
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Change to the crops and flips of another epoch, counted from 0."""
+        """Set the epoch, counted from 0."""
         self._epoch.fill_(check_count("epoch", epoch, least=0))
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        index = range(len(self))[index]  # -1 is the last picture, and gets its crop
+        index = range(len(self))[index]  # so that -1 gets the crop of the last image
         image, target = self.dataset[index]
         generator = np.random.default_rng([self.seed, self.epoch, index])
         return crop_and_flip(image, generator, self.padding), target
 
     @property
     def y(self) -> npt.NDArray[np.float64]:
-        """Targets of the data set underneath, where it has them at hand."""
+        """Targets of the wrapped data set, if it has an attribute `y`."""
         targets: Any = getattr(self.dataset, "y")  # noqa: B009
         return np.asarray(targets, dtype=np.float64)

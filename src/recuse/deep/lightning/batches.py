@@ -1,4 +1,4 @@
-"""GlobalBatches: a number of rows in, the batches of one process out, each row in exactly one batch of one process."""
+"""A batch sampler for one or several processes that puts each row into exactly one batch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Key = tuple[int, int]  # epoch, row
 
 
 class GlobalBatches(Sampler[list[Key]]):
-    """Batches that are the same however many processes share the work.
+    """Batches that do not depend on the number of processes.
 
-    The rows of an epoch are divided into the fewest batches of at most `batch_size` rows, of equal size but for one
-    row, and each batch is dealt out to the processes. So no row is repeated or left out, every process has the same
-    number of batches (none waits for the others in vain), and no batch is a tiny remainder.
+    The rows of an epoch are divided into the fewest batches of at most `batch_size` rows; batch sizes differ by at most
+    one row. Each batch is divided among the processes. No row is repeated or left out, every process has the same
+    number of batches, and there is no small last batch.
 
     Parameters
     ----------
@@ -27,12 +27,12 @@ class GlobalBatches(Sampler[list[Key]]):
     batch_size : int
         Rows in a batch, over all processes together.
     shuffle : bool, default=False
-        Take the rows in an order that depends on the seed and the epoch alone.
+        Shuffle the rows, in an order that depends on the seed and the epoch only.
     seed : int, default=0
     parts : int, default=1
-        Divide each batch into so many, for gradients that are accumulated.
+        Divide each batch into this many parts, for accumulated gradients.
     rank, world_size : int
-        Which of how many processes this is.
+        Index of this process, and number of processes.
 
     Examples
     --------
@@ -77,5 +77,5 @@ class GlobalBatches(Sampler[list[Key]]):
                 yield [(epoch, row) for row in part[self.rank :: self.world_size].tolist()]
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes next; Lightning does so by itself."""
+        """Set the epoch of the next iteration; Lightning calls this method."""
         self.epoch = epoch

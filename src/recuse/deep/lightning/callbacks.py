@@ -1,4 +1,4 @@
-"""What happens between epochs: validation measures in; checkpoints, a history and the end of training out."""
+"""Lightning callbacks: checkpoints, early stopping, the history of a training and the seeds of its epochs."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.callbacks import Checkpoint, EarlyStopping
 
-from recuse.deep.lightning.data import seed_all
+from recuse.deep.lightning.environment import seed_all
 
-__all__ = ["BestAndLast", "History", "SeedEpochs", "StopEarly"]
+__all__ = ["BestAndLast", "EarlyStoppingAfterSlowStart", "History", "SeedEpochs"]
 
-_WATCHED = "val/rcr_loss"
+_MONITOR = "val/rcr_loss"
 
 
 class BestAndLast(Checkpoint):
-    """Keeps ``best.ckpt``, the weights of the lowest validation RcR loss, and ``last.ckpt``, from which to go on.
+    """Writes ``best.ckpt``, the weights of the lowest validation RcR loss, and ``last.ckpt``, to resume from.
 
-    Files are written under another name first, so that a process that dies leaves the files of the epoch before.
+    Each file is written under a temporary name and then renamed, so a process that is killed leaves the files of the
+    epoch before.
 
     Parameters
     ----------
     folder : path
     last : bool, default=True
-        Whether to keep ``last.ckpt``.
+        Whether to write ``last.ckpt``.
 
     Attributes
     ----------
@@ -42,23 +43,25 @@ class BestAndLast(Checkpoint):
         self.best_loss, self.best_epoch = math.inf, -1
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Keep the weights if they are the best yet."""
-        loss = _watched(trainer)
-        if loss is not None and loss < self.best_loss:
+        """Save the weights if their validation loss is the lowest so far."""
+        if trainer.sanity_checking or trainer.state.fn != "fit" or _MONITOR not in trainer.callback_metrics:
+            return
+        loss = float(trainer.callback_metrics[_MONITOR])
+        if loss < self.best_loss:
             self.best_loss, self.best_epoch = loss, trainer.current_epoch
             self._save(trainer, "best", weights_only=True)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Keep all that is needed to go on."""
+        """Save the state of the whole training."""
         if self.last:
             self._save(trainer, "last", weights_only=False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what to remember."""
+        """Return what a checkpoint stores of this callback."""
         return {"best_loss": self.best_loss, "best_epoch": self.best_epoch}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Remember it."""
+        """Restore what a checkpoint stored."""
         self.best_loss, self.best_epoch = state_dict["best_loss"], state_dict["best_epoch"]
 
     def _save(self, trainer: Trainer, name: str, *, weights_only: bool) -> None:
@@ -69,56 +72,45 @@ class BestAndLast(Checkpoint):
         trainer.strategy.barrier("checkpoint")
 
 
-class StopEarly(Callback):
-    """Ends training when the validation RcR loss has not improved for a while; never during Slow-Start.
+class EarlyStoppingAfterSlowStart(EarlyStopping):
+    """Lightning's EarlyStopping on the validation RcR loss, which is infinite during Slow-Start.
 
     Parameters
     ----------
     patience : int
-        So many epochs in a row without an improvement are too many.
+        Stop after this many epochs in a row without an improvement.
     """
 
     def __init__(self, patience: int) -> None:
-        self.patience, self.best_loss, self.waited = patience, math.inf, 0
+        super().__init__(_MONITOR, patience=patience, check_finite=False, check_on_train_epoch_end=True)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Stop at once if this goes on from the checkpoint of a training that had stopped."""
-        self._stop_if_due(trainer)
+        """Stop at once if the training that is resumed had stopped early: Lightning does not store that."""
+        trainer.should_stop = trainer.should_stop or self.wait_count >= self.patience
 
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Count the epochs since the last improvement."""
-        loss = _watched(trainer)
-        if loss is None or getattr(pl_module, "in_slow_start", False):
-            return
-        improved = loss < self.best_loss
-        self.best_loss, self.waited = (loss, 0) if improved else (self.best_loss, self.waited + 1)
-        self._stop_if_due(trainer)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give what to remember."""
-        return {"best_loss": self.best_loss, "waited": self.waited}
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Count the epochs since the last improvement, once Slow-Start is over."""
+        if not getattr(pl_module, "in_slow_start", False):
+            super().on_train_epoch_end(trainer, pl_module)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Remember it."""
-        self.best_loss, self.waited = state_dict["best_loss"], state_dict["waited"]
-
-    def _stop_if_due(self, trainer: Trainer) -> None:
-        if self.waited >= self.patience:
-            trainer.should_stop = True
+        """Restore the count of epochs; the patience is the one of this run."""
+        super().load_state_dict({**state_dict, "patience": self.patience})
 
 
+# Lightning's CSVLogger cannot replace this class: it deletes the file that an earlier process wrote.
 class History(Callback):
-    """Remembers what was logged in each epoch, across restarts.
+    """Keeps what was logged in each epoch, across restarts.
 
     Parameters
     ----------
     path : path, optional
-        A CSV file that is brought up to date after each epoch.
+        A CSV file that is rewritten after each epoch.
 
     Attributes
     ----------
     epochs : list of dict
-        One for each epoch: "epoch", "train/loss", "val/rcr_loss" and so on.
+        One per epoch: "epoch", "train/loss", "val/rcr_loss" and so on.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -126,18 +118,18 @@ class History(Callback):
         self.epochs: list[dict[str, float]] = []
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Take down the epoch."""
+        """Append the epoch."""
         measures = {name: float(value) for name, value in sorted(trainer.callback_metrics.items())}
         self.epochs.append({"epoch": trainer.current_epoch, **measures})
         if self.path is not None and trainer.is_global_zero:
             self._write(self.path)
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what to remember."""
+        """Return what a checkpoint stores of this callback."""
         return {"epochs": self.epochs}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Remember it."""
+        """Restore what a checkpoint stored."""
         self.epochs = state_dict["epochs"]
 
     def _write(self, path: Path) -> None:
@@ -150,18 +142,11 @@ class History(Callback):
 
 
 class SeedEpochs(Callback):
-    """Seeds all generators at the start of each epoch, so that dropout and the like depend on (seed, epoch) alone."""
+    """Seeds all generators at the start of each epoch, so that dropout depends on the seed and the epoch only."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Seed them."""
-        torch.manual_seed(seed_all(self.seed, trainer.current_epoch, trainer.global_rank))  # accelerators too
-
-
-def _watched(trainer: Trainer) -> float | None:
-    """Give the validation RcR loss, unless this is no epoch of a training."""
-    if trainer.sanity_checking or trainer.state.fn != "fit" or _WATCHED not in trainer.callback_metrics:
-        return None
-    return float(trainer.callback_metrics[_WATCHED])
+        """Seed the generators, those of accelerators too."""
+        torch.manual_seed(seed_all(self.seed, trainer.current_epoch, trainer.global_rank))

@@ -1,4 +1,4 @@
-"""RejectionModule: a network of two heads in, a LightningModule that trains and measures it out."""
+"""A LightningModule that trains and measures a network with a regressor and a rejector."""
 
 from __future__ import annotations
 
@@ -24,47 +24,48 @@ __all__ = ["RejectingNetwork", "RejectionModule"]
 
 
 class RejectingNetwork(Protocol):
-    """What a network must offer to be trained here; `recuse.TwoHeads` does.
+    """Interface of a network that `RejectionModule` can train, such as `recuse.TwoHeads`.
 
-    Calling it gives (prediction, score), each (n,). If it has a true attribute `cost_input`, it is called with the
-    costs of the rows as a second argument.
+    Calling it returns (prediction, score), each of shape (n,). If its attribute `cost_input` is true, the costs of the
+    rows are passed as the second argument.
     """
 
     def __call__(self, *inputs: Any) -> tuple[Tensor, Tensor]: ...  # noqa: D102
 
     def regress(self, x: Any) -> Tensor:
-        """Give the prediction alone, without running what only the rejector needs."""
+        """Return the prediction only, without running the rejector."""
 
     def rejector_parameters(self) -> Iterator[nn.Parameter]:
-        """Give the parameters that only the score depends on."""
+        """Return the parameters that only the score depends on."""
 
 
 class RejectionModule(LightningModule):
     """Trains a regressor and a rejector together, on any accelerator and any number of devices.
 
     A batch is ``(x, y)`` or ``(x, y, cost)``. In the first `slow_start` epochs the regressor trains alone, on squared
-    error, and everything that only the rejector uses stays exactly as it was. Then both train on the surrogate loss.
+    error, and the parameters and buffers that only the rejector uses do not change. After that both train on the
+    surrogate loss.
 
-    Logged are ``train/loss`` and, under ``val/`` and ``test/``, the measures of `recuse.metrics.evaluate`. Choose the
-    best epoch by ``val/rcr_loss``, which is infinite during Slow-Start. On several devices each row counts once if
-    the loaders deal it out once, as those of `RejectionData` do. Training on several devices then equals training on
-    one with the same global batch, except that batch normalisation sees the rows of its own process only, unless
-    ``Trainer(sync_batchnorm=True)`` joins them on GPUs.
+    The module logs ``train/loss`` and, under ``val/`` and ``test/``, the measures of `recuse.metrics.evaluate`. Choose
+    the best epoch by ``val/rcr_loss``, which is infinite during Slow-Start. On several devices each row counts once if
+    the loaders of all processes together return it once, as those of `RejectionData` do. Training on several devices
+    then equals training on one device with the same global batch, except for batch normalisation: its statistics are
+    those of one process, unless ``Trainer(sync_batchnorm=True)`` combines them on GPUs.
 
     Parameters
     ----------
     network : TwoHeads, or a module with its methods
     surrogate : str, Surrogate or callable, default="mae"
     cost : float, default=1.0
-        The cost of rows whose batch has none, in squared units of the target.
+        The cost of a rejection, in squared units of the target, for batches without costs.
     learning_rate : float, default=1e-3
-        Of Adam; override `configure_optimizers` for another optimiser.
+        Learning rate of Adam; override `configure_optimizers` for another optimiser.
     schedule : {"constant", "cosine"}, default="constant"
-        Whether the learning rate stays, as in the paper, or falls to zero over the epochs along half a cosine wave.
+        Keep the learning rate constant, as in the paper, or let it fall to zero over the epochs along half a cosine.
     weight_decay : float, default=0.0
     slow_start : int, default=40
     target_mean, target_scale : float
-        The network works with ``(y - target_mean) / target_scale``; what is logged and predicted is in units of y.
+        The network is trained on ``(y - target_mean) / target_scale``; measures and predictions are in units of y.
 
     Examples
     --------
@@ -103,12 +104,14 @@ class RejectionModule(LightningModule):
         self.learning_rate, self.weight_decay, self.slow_start = learning_rate, weight_decay, slow_start
         self.register_buffer("target_mean", torch.tensor(float(target_mean)))
         self.register_buffer("target_scale", torch.tensor(float(target_scale)))
-        # NaN stays NaN: a training that diverges should show it
+        # keep NaN, so that a training that diverges shows it
         self.train_loss = MeanMetric(nan_strategy=float("nan"))
         self.val_metrics, self.test_metrics = rejection_metrics(cost, "val/"), rejection_metrics(cost, "test/")
         self.save_hyperparameters(
             {
-                "surrogate": surrogates.get(surrogate).name,  # a file of weights must not need code to be read
+                "surrogate": surrogates.get(
+                    surrogate
+                ).name,  # plain text, so that no code is needed to read a checkpoint
                 "cost": float(cost),
                 "learning_rate": learning_rate,
                 "schedule": schedule,
@@ -125,19 +128,19 @@ class RejectionModule(LightningModule):
         return self.current_epoch < self.slow_start
 
     def forward(self, x: Any, cost: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
-        """Give (prediction, score), each (n,); the prediction in the units of the target."""
+        """Return (prediction, score), each (n,); the prediction is in units of the target."""
         prediction, score = self._run(x, cost)
         return prediction.float() * self.target_scale + self.target_mean, score.float()
 
     def on_train_epoch_start(self) -> None:
-        """Set the learning rate of the epoch: a function of nothing else, so that a restart cannot shift it."""
+        """Set the learning rate as a function of the epoch only, so that a restart does not change it."""
         if self.schedule == "cosine":
             share = self.current_epoch / max(self.trainer.max_epochs or 0, 1)
             for group in self.trainer.optimizers[0].param_groups:
                 group["lr"] = self.learning_rate * (1 + math.cos(math.pi * share)) / 2
 
     def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
-        """Give the mean loss of the global batch, as far as the rows of this process go."""
+        """Return this process's share of the mean loss of the global batch."""
         x, y, cost = _unpacked(batch)
         target = (y.float() - self.target_mean) / self.target_scale
         if self.in_slow_start:
@@ -149,20 +152,20 @@ class RejectionModule(LightningModule):
         self.train_loss.update(rows.detach() * self.target_scale**2)
         self.log("train/loss", self.train_loss, on_step=False, on_epoch=True, batch_size=len(rows))
         loss: Tensor = rows.sum() * self._share(rows)
-        return loss + self._untouched() if self._shared_out and self.in_slow_start else loss
+        return loss + self._zero_of_rejector() if self._distributed and self.in_slow_start else loss
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Keep the rejector out of Slow-Start: without a gradient, no optimiser decays or moves a parameter."""
+        """Remove the rejector's gradients during Slow-Start: an optimiser skips parameters without a gradient."""
         if self.in_slow_start:
             for parameter in self._network.rejector_parameters():
                 parameter.grad = None
 
     def on_validation_start(self) -> None:
-        """See that no row counts twice."""
+        """Warn if some rows count twice."""
         _warn_of_repeats(self.trainer.val_dataloaders)
 
     def validation_step(self, batch: Sequence[Any], batch_idx: int) -> None:
-        """Take in the rows of one batch."""
+        """Add the rows of one batch to the measures."""
         self._measure(self.val_metrics, batch)
 
     def on_validation_epoch_end(self) -> None:
@@ -170,34 +173,36 @@ class RejectionModule(LightningModule):
         measures = self.val_metrics.compute()
         self.val_metrics.reset()
         if self.trainer.state.fn == TrainerFn.FITTING and self.in_slow_start:
-            # the rejector has not begun to learn: such an epoch must not be chosen, however lucky
+            # the rejector is untrained in these epochs, so none of them may be chosen as the best
             measures["val/rcr_loss"] = torch.full_like(measures["val/rcr_loss"], torch.inf)
-        self.log_dict(measures, sync_dist=self._shared_out)  # equal everywhere already; but Lightning asks for it
+        self.log_dict(
+            measures, sync_dist=self._distributed
+        )  # equal in all processes already, but Lightning warns without it
 
     def on_test_start(self) -> None:
-        """See that no row counts twice."""
+        """Warn if some rows count twice."""
         _warn_of_repeats(self.trainer.test_dataloaders)
 
     def test_step(self, batch: Sequence[Any], batch_idx: int) -> None:
-        """Take in the rows of one batch."""
+        """Add the rows of one batch to the measures."""
         self._measure(self.test_metrics, batch)
 
     def on_test_epoch_end(self) -> None:
         """Log the measures over all rows of all processes."""
-        self.log_dict(self.test_metrics.compute(), sync_dist=self._shared_out)
+        self.log_dict(self.test_metrics.compute(), sync_dist=self._distributed)
         self.test_metrics.reset()
 
     def predict_step(self, batch: Any, batch_idx: int) -> tuple[Tensor, Tensor]:
-        """Give (prediction, score) for a batch of x, (x, y) or (x, y, cost)."""
+        """Return (prediction, score) for a batch of x, (x, y) or (x, y, cost)."""
         x, cost = (batch[0], batch[2] if len(batch) > 2 else None) if isinstance(batch, list | tuple) else (batch, None)
         return self(x, cost)  # type: ignore[no-any-return]
 
     def configure_optimizers(self) -> Optimizer:
-        """Adam on all parameters."""
+        """Return Adam on all parameters."""
         return Adam(self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
 
     @property
-    def _shared_out(self) -> bool:
+    def _distributed(self) -> bool:
         """Whether several processes train together."""
         return self.trainer.world_size > 1
 
@@ -206,13 +211,13 @@ class RejectionModule(LightningModule):
         return cast(RejectingNetwork, self.network)
 
     def _run(self, x: Any, cost: Tensor | float | None) -> tuple[Tensor, Tensor]:
-        """Give prediction and score in the units of the network."""
+        """Return prediction and score in the standardised units of the network."""
         if not getattr(self.network, "cost_input", False):
             return self._network(x)
         return self._network(x, self._scaled(cost))
 
     def _scaled(self, cost: Tensor | float | None) -> Tensor:
-        """Give the cost in the squared units of the network."""
+        """Return the cost in the squared units of the network."""
         return (self.loss.cost if cost is None else cost) / self.target_scale**2
 
     def _measure(self, metrics: MetricCollection, batch: Sequence[Any]) -> None:
@@ -221,15 +226,15 @@ class RejectionModule(LightningModule):
         metrics.update(prediction, score, y.float(), cost)
 
     def _share(self, rows: Tensor) -> Tensor:
-        """One over the rows of the global batch, times the processes, over which gradients are averaged."""
+        """Return the number of processes over the rows of the global batch: processes average their gradients."""
         count = torch.tensor(float(len(rows)), device=rows.device)
-        if not self._shared_out:
+        if not self._distributed:
             return 1 / count
         total = cast(Tensor, self.trainer.strategy.reduce(count, reduce_op="sum"))
         return self.trainer.world_size / total
 
-    def _untouched(self) -> Tensor:
-        """Zero, and yet a function of the rejector: processes wait for a gradient of every parameter."""
+    def _zero_of_rejector(self) -> Tensor:
+        """Return a zero that depends on the rejector: DDP waits for a gradient of every parameter."""
         return torch.stack([0 * parameter.sum() for parameter in self._network.rejector_parameters()]).sum()
 
 
@@ -241,7 +246,7 @@ def _warn_of_repeats(loaders: Any) -> None:
         repeated = sampler.total_size - len(sampler.dataset)  # type: ignore[arg-type]
         if repeated > 0:
             warnings.warn(
-                f"the measures count {repeated} rows twice, since Lightning deals out equal shares: "
+                f"the measures count {repeated} rows twice, since Lightning's sampler makes equal shares: "
                 "use recuse.deep.lightning.RejectionData and Trainer(use_distributed_sampler=False)",
                 stacklevel=2,
             )

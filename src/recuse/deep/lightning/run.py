@@ -1,48 +1,44 @@
-"""One training from start, or from its last checkpoint, to end: module, data and settings in, best weights out."""
+"""One training with Lightning, started afresh or resumed, that ends with the weights of the best epoch."""
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-import signal
 import tempfile
-import threading
-import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.fabric.utilities.warnings import PossibleUserWarning
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, Trainer
-from lightning.pytorch.loggers import TensorBoardLogger
-from lightning.pytorch.strategies import Strategy
 
-from recuse.deep.lightning.callbacks import BestAndLast, History, SeedEpochs, StopEarly
-from recuse.deep.lightning.data import RejectionData, chance
+from recuse.deep.lightning.callbacks import BestAndLast, EarlyStoppingAfterSlowStart, History, SeedEpochs
+from recuse.deep.lightning.data import RejectionData
+from recuse.deep.lightning.environment import training_environment
 from recuse.deep.lightning.module import RejectionModule
+from recuse.deep.lightning.trainer_options import check_trainer_options
 
 __all__ = ["Outcome", "Run", "train"]
 
 
 @dataclass(frozen=True)
 class Run:
-    """How to train.
+    """Settings of one training.
 
     Attributes
     ----------
     epochs : int
     seed : int
-        With the data's, fixes the outcome.
+        Together with the seed of the data, it determines the outcome.
     folder : path, optional
-        Where checkpoints and logs go: ``best.ckpt``, ``last.ckpt``, ``history.csv`` and ``tensorboard/``. A training
-        that finds a ``last.ckpt`` there goes on from it. Nothing is kept if there is no folder.
+        Where ``best.ckpt``, ``last.ckpt`` and ``history.csv`` are written. A training that finds a ``last.ckpt`` there
+        resumes from it. Without a folder nothing is kept.
     early_stopping : int, optional
-        Stop after so many epochs without an improvement.
-    accelerator, devices, num_nodes, strategy, precision, sync_batchnorm
-        As in Lightning's Trainer.
+        Stop after this many epochs without an improvement; epochs of Slow-Start do not count.
+    trainer : mapping of str to object
+        Further arguments of Lightning's Trainer: accelerator, devices, strategy, precision, logger and so on. By
+        default, a training uses one device, the best there is, and no logger.
     verbose : bool
         Show Lightning's progress bar and messages.
     """
@@ -51,18 +47,13 @@ class Run:
     seed: int = 0
     folder: Path | None = None
     early_stopping: int | None = None
-    accelerator: str = "auto"
-    devices: int | str | list[int] = 1
-    num_nodes: int = 1
-    strategy: str | Strategy = "auto"
-    precision: Any = 32
-    sync_batchnorm: bool = False
+    trainer: Mapping[str, Any] = field(default_factory=dict)
     verbose: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training leaves behind besides the best weights, which are in the module.
+    """Result of a training; the weights of the best epoch are in the module.
 
     Attributes
     ----------
@@ -71,34 +62,35 @@ class Outcome:
     best_epoch : int
     history : list of dict
         What was logged in each epoch.
+    device : torch.device
+        The device that this process trained on.
     """
 
     best_loss: float
     best_epoch: int
     history: list[dict[str, float]]
+    device: torch.device
 
 
 def train(module: RejectionModule, data: RejectionData, run: Run) -> Outcome:
-    """Train, and leave the module with the weights of the best epoch after Slow-Start.
+    """Train a module and load the weights of the best epoch after Slow-Start into it.
 
-    Started again with the same folder, module and data, a training goes on after its last whole epoch and ends with the
-    numbers of one that was never disturbed.
+    Started again with the same folder, module and data, a training resumes after its last whole epoch and ends with the
+    numbers of a training that was never interrupted.
     """
     if module.slow_start >= run.epochs:
         raise ValueError(f"slow_start must leave an epoch for both, got {module.slow_start} of {run.epochs} epochs")
+    check_trainer_options(run.trainer)
     with ExitStack() as stack:
-        stack.enter_context(_interruptible())
-        stack.enter_context(_peace(run.verbose))
-        # the caller's own random numbers go on as if nothing had happened
-        stack.enter_context(chance(run.seed))
+        stack.enter_context(training_environment(run.seed, verbose=run.verbose))
         folder = run.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.mkdir(parents=True, exist_ok=True)
         kept, history = BestAndLast(folder, last=run.folder is not None), History(run.folder and folder / "history.csv")
-        trainer = _trainer(run, data.accumulate, [kept, history])
+        trainer = _trainer(run, [kept, history])
+        folder.mkdir(parents=True, exist_ok=True)
         last = folder / "last.ckpt"
         trainer.fit(module, datamodule=data, ckpt_path=last if last.exists() else None)
         if kept.best_epoch < 0 and last.exists():
-            _recall(last, kept, history)
+            _restore(last, kept, history)
         if kept.best_epoch < 0:
             raise RuntimeError(
                 "training must reach a finite validation loss after Slow-Start, "
@@ -106,73 +98,30 @@ def train(module: RejectionModule, data: RejectionData, run: Run) -> Outcome:
             )
         best = torch.load(folder / "best.ckpt", map_location="cpu", weights_only=True)
         module.load_state_dict(best["state_dict"])
-    return Outcome(kept.best_loss, kept.best_epoch, history.epochs)
+    return Outcome(kept.best_loss, kept.best_epoch, history.epochs, trainer.strategy.root_device)
 
 
-def _recall(last: Path, *callbacks: Callback) -> None:
-    """Learn from the checkpoint what happened in processes that are no more."""
+def _restore(last: Path, *callbacks: Callback) -> None:
+    """Load the state of callbacks that ran in processes which have ended."""
     states = torch.load(last, map_location="cpu", weights_only=True)["callbacks"]
     for callback in callbacks:
         callback.load_state_dict(states[callback.state_key])
 
 
-def _trainer(run: Run, accumulate: int, callbacks: list[Callback]) -> Trainer:
+def _trainer(run: Run, callbacks: list[Callback]) -> Trainer:
     callbacks = [*callbacks, SeedEpochs(run.seed)]
     if run.early_stopping is not None:
-        callbacks.append(StopEarly(run.early_stopping))
-    return Trainer(
-        accelerator=run.accelerator,
-        devices=run.devices,
-        num_nodes=run.num_nodes,
-        strategy=run.strategy,
-        precision=run.precision,
-        sync_batchnorm=run.sync_batchnorm,
-        max_epochs=run.epochs,
-        accumulate_grad_batches=accumulate,
-        callbacks=callbacks,
-        logger=_logger(run.folder),
-        log_every_n_steps=1,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,  # RejectionData deals the rows out itself, each to one process
-        enable_progress_bar=run.verbose,
-        enable_model_summary=run.verbose,
-    )
-
-
-def _logger(folder: Path | None) -> TensorBoardLogger | bool:
-    if folder is None or importlib.util.find_spec("tensorboard") is None:
-        return False
-    return TensorBoardLogger(folder, name="tensorboard", version="")
-
-
-@contextmanager
-def _peace(verbose: bool) -> Iterator[None]:
-    """Keep Lightning's advice about settings chosen here, and its messages unless wanted, from the user."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    before = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PossibleUserWarning)
-        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # between Lightning 2.6 and torch 2.13
-        try:
-            for logger in [] if verbose else loggers:
-                logger.setLevel(logging.ERROR)
-            yield
-        finally:
-            for logger, level in zip(loggers, before, strict=True):
-                logger.setLevel(level)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Give Ctrl-C back its meaning: Lightning leaves the interpreter, deaf to the next one."""
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT)
+        callbacks.append(EarlyStoppingAfterSlowStart(run.early_stopping))
+    options = {"devices": 1, "logger": False, "log_every_n_steps": 1, **run.trainer}
     try:
-        yield
-    except SystemExit as exit:
-        if isinstance(exit.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from exit
-        raise
-    finally:
-        if main:
-            signal.signal(signal.SIGINT, before)
+        return Trainer(
+            **options,
+            max_epochs=run.epochs,
+            callbacks=callbacks,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,  # RejectionData divides the rows itself, each to one process
+            enable_progress_bar=run.verbose,
+            enable_model_summary=run.verbose,
+        )
+    except (MisconfigurationException, TypeError, ValueError) as error:
+        raise ValueError(f"trainer must contain valid arguments of Lightning's Trainer, got {error}") from error

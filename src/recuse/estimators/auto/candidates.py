@@ -1,51 +1,53 @@
-"""What AutoRejector tries: the number of rows and a loss in, regressors and models of the risk out."""
+"""The regressors and risk models that AutoRejector tries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.svm import SVR
 
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
-from recuse.estimators.auto.models.rank_features import Prepared
+from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
+from recuse.estimators.auto.models.rank_features import RankFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.mlp import StackedMLPRegressor
-from recuse.estimators.subestimators import check_part
+from recuse.estimators.subestimators import check_subestimator
 from recuse.losses import Absolute, Huber, Pinball, Squared, TargetLoss
 from recuse.validation import require
 
-__all__ = ["LEARNERS", "RISK_MODELS", "Learner", "chosen"]
+__all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "with_weighted"]
 
-_SOME = 5_000  # rows from which trees have to be fewer, or may be larger
-_LARGE = 20_000  # rows from which a tree of a forest sees only so many of them
+_SOME = 5_000  # rows from which there are fewer trees, or larger ones
+_LARGE = 20_000  # rows from which a tree of a forest is fitted to so many of them
+_ROWS_TO_WEIGHT = 2000  # with fewer, the noise of single rows is known too poorly
 
 
 @dataclass(frozen=True)
 class Learner:
-    """One thing to try.
+    """One candidate.
 
     Attributes
     ----------
     build : callable
-        Rows to fit to and the loss in, an unfitted regressor out.
+        Builds an unfitted regressor from the number of rows and the loss.
     most_rows : int, optional
-        Tables of more rows do without it.
+        Left out for tables of more rows.
     growth : float
-        The power of the number of rows by which the time of a fit grows.
+        The time of a fit grows like this power of the number of rows.
     losses : tuple of type
-        Those it aims at, or comes close to.
-    again : bool
-        Worth a second fit in which rows count by how little noise they have.
+        Losses that it minimises, at least approximately.
+    weighted : bool
+        Whether it is also tried with weights inverse to the noise of the rows.
     """
 
     build: Callable[[int, TargetLoss], Any]
     most_rows: int | None = None
     growth: float = 1.0
     losses: tuple[type[TargetLoss], ...] = (TargetLoss,)
-    again: bool = False
+    weighted: bool = False
 
     def suits(self, n_rows: int, loss: TargetLoss) -> bool:
         """Whether it is worth trying on so many rows and this loss."""
@@ -61,21 +63,22 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
         case _:
             aim = {}
     size = {"max_leaf_nodes": 12, "min_samples_leaf": 5} if n_rows < _LARGE else {}
-    return HistGradientBoostingRegressor(
+    trees = HistGradientBoostingRegressor(
         max_iter=600 if n_rows < _LARGE else 400,
         learning_rate=0.05 if n_rows < _LARGE else 0.1,
         l2_regularization=1.0,
         max_features=0.5,
-        early_stopping=False,  # the blend makes up for it, and the time can be foretold
+        early_stopping=False,  # the blend makes up for it, and the time is predictable
         **size,
         **aim,
     )
+    return RankFeatures(trees, ranks="none")
 
 
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
     batch = _batch_size(n_rows)
     updates = 6_000  # of the weights, in each training
-    return Prepared(
+    return RankFeatures(
         StackedMLPRegressor(
             hidden=(64, 64),
             epochs=min(300 if n_rows < 2000 else 150, max(20, updates * batch // n_rows)),
@@ -85,7 +88,7 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
             validation_fraction=0.15,
             loss=loss,
         ),
-        scale_target=False,  # they do that themselves, and turn the loss as well
+        scale_target=False,  # the networks do it themselves, together with the loss
     )
 
 
@@ -94,29 +97,30 @@ def _batch_size(n_rows: int) -> int:
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    return ExtraTreesRegressor(**_forest_size(n_rows, trees=300 if n_rows < _SOME else 100))
+    trees = 300 if n_rows < _SOME else 100
+    return RankFeatures(ExtraTreesRegressor(**_forest_size(n_rows, trees)), ranks="none")
 
 
 def _process(n_rows: int, loss: TargetLoss) -> Any:
-    return Prepared(GaussianProcess())
+    return RankFeatures(GaussianProcess())
 
 
 def _support_vectors(n_rows: int, loss: TargetLoss) -> Any:
-    return Prepared(SVR(C=10.0, epsilon=0.05), ranks="none")
+    return RankFeatures(SVR(C=10.0, epsilon=0.05), ranks="none")
 
 
 def _forest_size(n_rows: int, trees: int) -> dict[str, Any]:
-    """Keep a forest in memory: of many rows, each tree sees some."""
+    """Bound the memory of a forest: with many rows, each tree is fitted to some of them."""
     if n_rows <= _LARGE:
         return {"n_estimators": trees}
     return {"n_estimators": trees // 4, "bootstrap": True, "max_samples": _LARGE}
 
 
-_MEAN_LIKE = (Squared, Absolute, Huber)  # the middle of a distribution serves them all
+_MEAN_LIKE = (Squared, Absolute, Huber)  # a mean or median is near the minimum of all of them
 
 LEARNERS: Mapping[str, Learner] = {
-    "boosting": Learner(_boosting, again=True),
-    "networks": Learner(_networks, again=True),
+    "boosting": Learner(_boosting, weighted=True),
+    "networks": Learner(_networks, weighted=True),
     "extra_trees": Learner(_extra_trees, losses=_MEAN_LIKE),
     "process": Learner(_process, most_rows=5000, growth=2.0, losses=_MEAN_LIKE),
     "support_vectors": Learner(_support_vectors, most_rows=10_000, growth=2.0, losses=_MEAN_LIKE),
@@ -140,7 +144,6 @@ def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
     return RiskNetwork(epochs=min(60, max(10, updates * batch // n_rows)), batch_size=batch)
 
 
-# the first gives the first estimate of the risk, so let it be quick
 RISK_MODELS: Mapping[str, Learner] = {
     "extra_trees": Learner(_risk_extra_trees),
     "boosting": Learner(_risk_boosting),
@@ -148,15 +151,44 @@ RISK_MODELS: Mapping[str, Learner] = {
 }
 
 
-def chosen(given: Any, known: Mapping[str, Learner], parameter: str) -> dict[str, Learner]:
-    """Read a parameter: None for all that are known, names of some, or a mapping that may bring a user's own.
+def with_weighted(learners: Mapping[str, Learner], n_rows: int) -> dict[str, Learner]:
+    """Add weighted variants of the learners that have them, if there are enough rows.
 
     Examples
     --------
-    >>> list(chosen(["boosting", "networks"], LEARNERS, "learners"))
+    >>> list(with_weighted(choose(["boosting", "process"], LEARNERS, "learners"), n_rows=3000))
+    ['boosting', 'process', 'boosting_weighted']
+    """
+    if n_rows < _ROWS_TO_WEIGHT:
+        return dict(learners)
+    weighted = {f"{name}_weighted": _weighted(learner) for name, learner in learners.items() if learner.weighted}
+    return {**learners, **weighted}
+
+
+def _weighted(learner: Learner) -> Learner:
+    def build(n_rows: int, loss: TargetLoss) -> Any:
+        return PrecisionWeighted(learner.build(n_rows, loss), loss)
+
+    return replace(learner, build=build, weighted=False)
+
+
+def choose(given: Any, known: Mapping[str, Learner], parameter: str) -> dict[str, Learner]:
+    """Read the parameter `learners` or `risk_models`.
+
+    Parameters
+    ----------
+    given : None, list of str or mapping of str to estimator or str
+        None chooses all known ones.
+    known : mapping of str to Learner
+    parameter : str
+        Its name, for errors.
+
+    Examples
+    --------
+    >>> list(choose(["boosting", "networks"], LEARNERS, "learners"))
     ['boosting', 'networks']
     >>> from sklearn.linear_model import Ridge
-    >>> mixed = chosen({"ridge": Ridge(), "trees": "extra_trees"}, LEARNERS, "learners")
+    >>> mixed = choose({"ridge": Ridge(), "trees": "extra_trees"}, LEARNERS, "learners")
     >>> mixed["ridge"].build(100, Squared())
     Ridge()
     """
@@ -169,9 +201,9 @@ def chosen(given: Any, known: Mapping[str, Learner], parameter: str) -> dict[str
 
 
 def _learner(part: Any, known: Mapping[str, Learner], name: str) -> Learner:
-    """Give one that is known by name, or make one of a user's regressor."""
+    """Look a learner up by name, or wrap a user's regressor."""
     if isinstance(part, str):
         require(part in known, name, f"an estimator or one of {list(known)}", part)
         return known[part]
-    check_part(part, name)
+    check_subestimator(part, name)
     return Learner(lambda n_rows, loss: part)

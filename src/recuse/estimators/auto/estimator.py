@@ -1,99 +1,102 @@
-"""AutoRejector: rows in; the blend of regressors and the blend of risk models of the lowest RcR loss out."""
+"""AutoRejector: blended regressors and risk models, chosen by cross-fitting."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from recuse import losses
 from recuse.costs import Cost
-from recuse.estimators.auto.blending import (
-    Opinion,
-    blend_regressors,
-    blend_risks,
-    precision,
-    risk_inputs,
-    share_accepted,
-)
-from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, Learner, chosen
-from recuse.estimators.auto.crossfit import Setting, Trial, run_trials
-from recuse.estimators.auto.models.novelty import Novelty
-from recuse.estimators.auto.report import Entry, leaderboard
-from recuse.estimators.auto.time_budget import Clock
-from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.subestimators import Sample
-from recuse.losses import SQUARED, LossLike
+from recuse.estimators.auto.blending import BlendedRegressor, Opinions, blend_regressors, blend_risks, risk_inputs
+from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, Learner, choose, with_weighted
+from recuse.estimators.auto.models.novelty import Novelty, out_of_fold_novelty
+from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
+from recuse.estimators.auto.time_budget import TimeBudget
+from recuse.estimators.auto.trials import Setting, Trial, run_trials
+from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, fit_count
+from recuse.estimators.risk.base import RiskBasedRegressor, ensemble_factor
+from recuse.estimators.risk.interpolation import interpolated_rows
+from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
+from recuse.estimators.risk.surcharge import HeldOut, Surcharge
+from recuse.losses import LossLike
 from recuse.progress import progress_bar
 from recuse.tabular.encoder import TableEncoder
-from recuse.tabular.folds import check_folds, folds_of
+from recuse.tabular.folds import Split, check_folds, folds_of
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
+from recuse.threads import one_thread
 from recuse.validation import is_rate, require
 
 __all__ = ["AutoRejector"]
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
-_ROWS_TO_FIT_AGAIN = 2000  # with fewer, the noise of single rows is too little known to weigh them by
 
-
-class AutoRejector(RejectingRegressor):
-    """The lowest cost on your data, without choosing a method.
+class AutoRejector(RiskBasedRegressor):
+    """Regression with rejection without a choice of method.
 
     Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted;
-    from 2000 rows on, networks and boosted trees once more, with weights by which rows of little noise count more.
-    Their blend is h. Models of its risk learn from its out-of-fold errors, and see the features, how far the row is
-    from others, the prediction and the disagreement among the regressors; they are blended too. All weights are those
-    of the lowest out-of-fold RcR loss over the costs from a quarter to four times the given one. The fitted model
-    decides at any cost.
+    from 2000 rows on, networks and boosted trees once more with weights inverse to the noise of the rows. Their blend
+    is h, with the weights of the lowest out-of-fold loss. Models of its risk are fitted to its out-of-fold errors.
+    Their inputs are the features, the distance to the nearest training rows, the prediction and the disagreement among
+    the regressors. They are blended with the weights of the lowest out-of-fold RcR loss over the costs from a quarter
+    to four times the given one. The fitted model decides at any cost.
 
     Parameters
     ----------
     cost : float, array-like, callable or str, default=1.0
-        What a rejection costs, in squared units of the target or those of `loss`: a number, a callable of `X`, the name
-        of a column of `X` (which is then no feature), or, given to `fit`, one value per row.
+        Cost of a rejection, in squared units of the target or those of `loss`: a number, a callable of `X`, the name of
+        a column of `X` (which is then no feature), or, given to `fit`, one value per row.
     time_limit : float, optional
         Seconds that `fit` may take. Learners that need more are fitted to fewer rows or left out, as `leaderboard_`
-        says; the results then depend on the speed of the machine.
+        shows; the results then depend on the speed of the machine.
     learners : list of str or mapping of str to estimator, optional
         What to try: names among "boosting", "networks", "extra_trees", "process" and "support_vectors", or regressors
         of your own, or both: ``{"mine": Mine(), "boosting": "boosting"}``. By default all that suit the table.
     risk_models : list of str or mapping of str to estimator, optional
-        The same for the models of the risk: "extra_trees", "boosting", "network", or regressors of your own.
+        The same for the risk models: "extra_trees", "boosting", "network", or regressors of your own.
     cv : int, splitter or iterable of (train, test), optional
-        The folds, with every row in one test part. By default 10 for less than 600 distinct rows, 5 up to 50,000, and 3
-        for more.
+        The folds. A number splits the rows at random; rows with equal features share a fold. By default 10 for less
+        than 600 distinct rows, 5 up to 50,000, and 3 for more. The test parts of a splitter must not overlap. Rows in
+        none of them, as with ``TimeSeriesSplit``, serve for training only, and h is fitted once more to all rows.
     loss : str or TargetLoss, default="squared"
-        Of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
+        Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
         targets, its mean over them.
     random_state : int, RandomState or None, default=None
     n_jobs : int, optional
-        Processes, as in joblib; without `time_limit` the results do not depend on it.
+        Processes, as in joblib; each uses one thread. Without `time_limit` the results do not depend on it.
     verbose : bool, default=False
         Show a progress bar.
 
     Attributes
     ----------
     leaderboard_ : DataFrame
-        What was tried: each regressor and each model of the risk with its weight, its out-of-fold loss, the RcR loss
-        with it alone, the rows it was fitted to and its seconds; beside the blend, and accepting or rejecting all.
+        What was tried: each regressor and each risk model with its weight, its out-of-fold loss, the RcR loss with it
+        alone, the rows it was fitted to and its seconds; beside the blend, and accepting or rejecting all rows. The
+        line of the blend uses weights that were fitted without the fold.
     out_of_fold_ : DataFrame
-        Target(s), prediction(s), expected_loss, cost and weight of every distinct training row, by models that have not
-        seen it: what thresholds may be chosen on.
+        One line for each row given to `fit`, with its index: target(s), prediction(s), expected_loss, cost and score =
+        cost - expected_loss, each by models that were not fitted to the row; NaN for rows in no test part. Thresholds
+        can be chosen on it: the scores are those that `decide` gives to new rows.
     cost_ : the cost of `fit`
     loss_ : TargetLoss
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
 
     Notes
     -----
-    h is the mean over the folds. By the squared error it is better than the models of one fold by the variance round
-    it (Krogh and Vedelsby, 1995), which is subtracted from the risk, up to half of it.
+    h is the mean over the folds, and so is the risk. By the squared error, the mean over the folds is better than each
+    of them on average, by the variance round it (Krogh and Vedelsby, 1995). The share of the risk that remains is
+    estimated on interpolated rows; the expected loss of new rows and that of `out_of_fold_` are multiplied by it.
+
+    A category or a missing value that did not occur in training, or a number far outside the training range, adds to
+    the expected loss what blanking the column adds to the loss of held-out rows.
 
     Examples
     --------
@@ -130,14 +133,13 @@ class AutoRejector(RejectingRegressor):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _several_targets = True
-
     def fit(
         self,
         X: Any,
         y: ArrayLike,
         cost: Cost | None = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Try the learners, blend them, and learn the risk of the blend.
 
@@ -147,145 +149,151 @@ class AutoRejector(RejectingRegressor):
             A DataFrame may have categories and missing values.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         cost : float, array-like, callable or str, optional
-            Takes the place of the parameter `cost`. The weights of the blends are best near it.
+            Replaces the parameter `cost`. The weights of the risk models are best near it.
         sample_weight : array-like of shape (n_rows,), optional
+        groups : array-like of shape (n_rows,), optional
+            Rows of one group share a fold. By default rows with equal features are a group.
 
         Returns
         -------
         AutoRejector
         """
         with self._all_or_nothing():
-            clock = Clock(self.time_limit)
+            budget = TimeBudget(self.time_limit)
             self._check_parameters()
             self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
-            rows = self._training_rows(X, y, self.cost_, sample_weight, cv=self.cv)
+            rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=self.cv)
             self._encoder = TableEncoder().fit(rows.X, rows.weight)
-            self._target = target_moments(rows.y, rows.weight)
-            self._learn(rows, clock)
+            self._target_scale = target_moments(rows.y, rows.weight)[1]
+            self._fit_rows(rows, self._encoder.transform(rows.X), budget)
         return self
-
-    def expected_loss(self, X: Any) -> Floats:
-        """Give the estimated risk E[(h(x) - y)^2 | x] of every row, in squared units of the target, or that of `loss`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
-        return self._ask(self._check_new_rows(X))[1]
-
-    @property
-    def serves_any_cost(self) -> bool:
-        """True: the models know nothing of the cost, but for their weights."""
-        return True
 
     def _check_parameters(self) -> None:
         limit = self.time_limit
         require(limit is None or is_rate(limit), "time_limit", "None or a number of seconds > 0", limit)
-        self._chosen()
+        self._candidates()
         losses.get(self.loss)
         if self.cv is not None:
             check_folds(self.cv)
 
-    def _chosen(self) -> tuple[dict[str, Learner], dict[str, Learner]]:
-        """Give the regressors and the models of the risk to try."""
-        return chosen(self.learners, LEARNERS, "learners"), chosen(self.risk_models, RISK_MODELS, "risk_models")
+    def _candidates(self) -> tuple[dict[str, Learner], dict[str, Learner]]:
+        """Give the regressors and the risk models to try."""
+        return choose(self.learners, LEARNERS, "learners"), choose(self.risk_models, RISK_MODELS, "risk_models")
 
-    def _learn(self, rows: Rows, clock: Clock) -> None:
-        features, random = self._encoder.transform(rows.X), check_random_state(self.random_state)
-        self._novelty, novelty = Novelty.learn(features, random)
-        splits = folds_of(rows, _folds_for(len(rows)) if self.cv is None else self.cv, random)
-        learners, risk_models = self._chosen()
-        again = {f"{name}_again": learner for name, learner in learners.items() if learner.again}
-        if len(rows) < _ROWS_TO_FIT_AGAIN:
-            again = {}
-        fits = len(splits) * (len(learners) + 1 + len(again) + len(risk_models))
-        with progress_bar("fitting", fits, show=self.verbose) as tell:
-            setting = Setting(splits, self.loss_, random, clock, self.n_jobs, _counter(tell))
-            trials = run_trials(learners, (features, rows.y, rows.weight), setting, until=0.5 if again else 0.7)
-            seen = np.column_stack([features, novelty])
-            risk = self._first_risk(trials, seen, rows, setting)
-            trials += run_trials(again, (features, rows.y, rows.weight * precision(risk)), setting, until=0.7)
-            counts = rows.weight * share_accepted(risk, rows.cost)
-            self._regressor, said = blend_regressors(
-                trials, rows.y, counts if counts.any() else rows.weight, self.loss_
+    def _fit_rows(self, rows: Rows, features: Floats, budget: TimeBudget) -> None:
+        random = check_random_state(self.random_state)
+        splits = folds_of(rows, _default_folds(len(rows)) if self.cv is None else self.cv, random)
+        learners, risk_models = self._candidates()
+        learners, fits = with_weighted(learners, len(rows)), fit_count(splits, len(rows))
+        with progress_bar("fitting", fits * len(learners) + len(splits) * len(risk_models), show=self.verbose) as show:
+            on_fit = _counter(show)
+            largest = max(len(train) for train, _ in splits)
+            setting = Setting(largest, fits, self.loss_, budget, self.n_jobs)
+            trials = run_trials(
+                learners,
+                Sample(features, rows.y, rows.weight),
+                lambda part, sample, most: cross_fit(
+                    part, sample, splits, random, n_jobs=self.n_jobs, most_rows=most, on_fit=on_fit
+                ),
+                setting,
+                until=0.7,
             )
-            sample = self._risk_sample(seen, said, rows)
-            risk_trials = run_trials(risk_models, sample, setting, until=0.95)
-            self._risk, risks = blend_risks(risk_trials, sample, rows.cost, setting)
-        self._report(trials, said, risk_trials, risks, rows)
+            opinions = self._blend_regressors(trials, rows, splits)
+            tested, residuals, folds = self._residuals(rows, features, opinions, splits, random)
+            risk_trials = run_trials(
+                risk_models,
+                residuals,
+                lambda part, sample, most: learn_risk(
+                    part, sample, folds, random, self.n_jobs, most_rows=most, on_fit=on_fit
+                ),
+                setting,
+                until=0.95,
+            )
+        fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
+        self._risk, risk = blend_risks(fitted, residuals.target, rows.cost[tested], residuals.weight, folds)
+        self._novelty = Novelty.learn(features, random)
+        self._learn_corrections(rows, features, splits, random)
+        risk = self._risk_factor * risk
+        self._report(trials, opinions.take(tested), risk_trials, risk, rows.take(tested))
+        expected = np.full(len(rows), np.nan)
+        expected[tested] = risk
+        self.out_of_fold_ = self._out_of_fold_table(rows, opinions.prediction, expected)
 
-    def _first_risk(self, trials: list[Trial], seen: Floats, rows: Rows, setting: Setting) -> Floats:
-        """Give a first out-of-fold risk of every row, by equal weights and one model of the risk."""
-        _, said = blend_regressors(trials, rows.y, rows.weight, self.loss_)
-        name, model = next(iter(self._chosen()[1].items()))
-        (trial,) = run_trials({name: model}, self._risk_sample(seen, said, rows), setting, until=0.6)
-        return np.maximum(trial.said, 0.0)
+    def _blend_regressors(self, trials: list[Trial[CrossFitted]], rows: Rows, splits: list[Split]) -> Opinions:
+        """Blend the regressors; give their out-of-fold predictions."""
+        fitted = [trial.fitted for trial in trials if trial.fitted is not None]
+        parts = [test for _, test in splits]
+        self._regressor, opinions = blend_regressors(fitted, rows.y, rows.weight, parts, self.loss_)
+        return opinions
 
-    def _risk_sample(self, seen: Floats, said: Opinion, rows: Rows) -> Sample:
-        error = self.loss_.of_rows(said.prediction - rows.y)
-        return risk_inputs(seen, said, self._target[1]), error, rows.weight
+    def _residuals(
+        self, rows: Rows, features: Floats, opinions: Opinions, splits: list[Split], random: np.random.RandomState
+    ) -> tuple[Places, Sample, list[Split]]:
+        """Give the rows with out-of-fold errors, the sample for the risk models, and its folds."""
+        tested = np.sort(np.concatenate([test for _, test in splits]))
+        novelty = out_of_fold_novelty(features, splits, random)
+        inputs = risk_inputs(features[tested], novelty[tested], opinions.take(tested), self._target_scale)
+        error = self.loss_.of_rows(opinions.prediction[tested] - rows.y[tested])
+        everything, parts = np.arange(len(tested)), [np.searchsorted(tested, np.sort(test)) for _, test in splits]
+        if len(parts) == 1:
+            raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
+        folds = [(np.setdiff1d(everything, part), part) for part in parts]
+        return tested, Sample(inputs, error, rows.weight[tested]), folds
 
-    def _report(self, trials: list[Trial], said: Opinion, risk_trials: list[Trial], risks: Floats, rows: Rows) -> None:
-        """Keep what a user may want to look at."""
-        error, risk = self.loss_.of_rows(said.prediction - rows.y), self._risk.weights @ risks
-        errors = [self.loss_.of_rows(each - rows.y) for each in said.each]
+    def _learn_corrections(
+        self, rows: Rows, features: Floats, splits: list[Split], random: np.random.RandomState
+    ) -> None:
+        """Learn the gain of the mean over the folds, and what cells without information cost."""
+        tests = [test for _, test in splits]
+        if len(tests) != len(self._regressor):
+            tests = [np.concatenate(tests)]
+        held_out = [
+            HeldOut(features[test], rows.y[test], partial(_blend_prediction, self._regressor, fold))
+            for fold, test in enumerate(tests)
+        ]
+        with one_thread():
+            between = interpolated_rows(features, self._encoder.slices, random)
+            self._risk_factor = ensemble_factor(*self._fold_estimates(None, between), self.loss_)
+            self._surcharge = Surcharge.learn(self._encoder, held_out, self.loss_, random)
+
+    def _report(
+        self,
+        trials: list[Trial[CrossFitted]],
+        opinions: Opinions,
+        risk_trials: list[Trial[CrossFittedRisk]],
+        risk: Floats,
+        rows: Rows,
+    ) -> None:
+        """Build the leaderboard from out-of-fold results."""
+        error = self.loss_.of_rows(opinions.prediction - rows.y)
+        errors = [self.loss_.of_rows(each - rows.y) for each in opinions.each]
+        risks = [self._risk_factor * trial.fitted.out_of_fold for trial in risk_trials if trial.fitted is not None]
         entries = [
             Entry("blend", "blend", error, risk, 1.0),
-            *_entries("regressor", trials, self._regressor.weights, [(own, risk) for own in errors]),
-            *_entries("risk", risk_trials, self._risk.weights, [(error, own) for own in risks]),
-            Entry("yardstick", "always_accept", error, np.zeros_like(risk) - np.inf),
-            Entry("yardstick", "always_reject", error, np.zeros_like(risk) + np.inf),
+            *trial_entries("regressor", trials, self._regressor.weights, [(own, risk) for own in errors]),
+            *trial_entries("risk", risk_trials, self._risk.weights, [(error, own) for own in risks]),
+            Entry("yardstick", "always_accept", error, np.full_like(risk, -np.inf)),
+            Entry("yardstick", "always_reject", error, np.full_like(risk, np.inf)),
         ]
         self.leaderboard_ = leaderboard(entries, rows.cost, rows.weight)
-        columns = {**_by_target("target", rows.y), **_by_target("prediction", said.prediction)}
-        self.out_of_fold_ = pd.DataFrame({**columns, "expected_loss": risk, "cost": rows.cost, "weight": rows.weight})
 
-    def _predictions(self, rows: Any) -> Floats:
-        folds = self._regressor.by_fold(self._encoder.transform(rows))
-        return np.asarray(np.mean([fold.prediction for fold in folds], axis=0))
+    def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
+        return np.array([opinions.prediction for opinions in self._regressor.by_fold(features)])
 
-    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        prediction, risk = self._ask(rows)
-        return prediction, cost - risk
-
-    def _ask(self, rows: Any) -> tuple[Floats, Floats]:
-        """Give predictions and expected losses."""
-        features = self._encoder.transform(rows)
-        folds = self._regressor.by_fold(features)
-        prediction = np.mean([said.prediction for said in folds], axis=0)
-        seen = np.column_stack([features, self._novelty(features)])
-        risk = np.mean([self._risk(risk_inputs(seen, said, self._target[1])) for said in folds], axis=0)
-        if self.loss_ != SQUARED:
-            return prediction, risk
-        # the mean over the folds is better than they are by the variance round it
-        apart = np.square([said.prediction - prediction for said in folds])
-        ambiguity = apart.reshape(len(folds), len(features), -1).mean(axis=(0, 2))
-        return prediction, np.maximum(risk - ambiguity, risk / 2)
+    def _fold_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
+        folds, novelty = self._regressor.by_fold(features), self._novelty(features)
+        inputs = [risk_inputs(features, novelty, opinions, self._target_scale) for opinions in folds]
+        return np.array([opinions.prediction for opinions in folds]), self._risk.by_fold(inputs)
 
 
-def _folds_for(rows: int) -> int:
+def _default_folds(rows: int) -> int:
     return 10 if rows < 600 else 5 if rows <= 50_000 else 3
 
 
-def _counter(tell: Callable[[int], None]) -> Callable[[], None]:
+def _counter(show: Callable[[int], None]) -> Callable[[], None]:
     done = itertools.count(1)
-    return lambda: tell(next(done))
+    return lambda: show(next(done))
 
 
-def _entries(part: str, trials: list[Trial], weights: Floats, used: list[tuple[Floats, Floats]]) -> Iterator[Entry]:
-    """Give a line for each trial; `weights` and `used`, errors and risks, are of those that were tried."""
-    tried = zip(weights, used, strict=True)
-    for trial in trials:
-        if trial.tried:
-            weight, (error, risk) = next(tried)
-            yield Entry(part, trial.name, error, risk, float(weight), trial)
-        else:
-            yield Entry(part, trial.name, None, None, 0.0, trial)
-
-
-def _by_target(name: str, values: Floats) -> dict[str, Floats]:
-    return {name: values} if values.ndim == 1 else {f"{name}_{i}": column for i, column in enumerate(values.T)}
+def _blend_prediction(regressor: BlendedRegressor, fold: int, features: Floats) -> Floats:
+    return regressor.of_fold(fold, features).prediction

@@ -1,8 +1,8 @@
-"""Leaderboard: out-of-fold errors and risks of what was tried in, one table out."""
+"""The leaderboard of what AutoRejector tried."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from recuse.estimators.auto.crossfit import Trial
+from recuse.estimators.auto.trials import Trial
 from recuse.metrics import rcr_loss_rows
 
-__all__ = ["Entry", "leaderboard"]
+__all__ = ["Entry", "leaderboard", "trial_entries"]
 
 Floats = NDArray[np.float64]
 
@@ -22,18 +22,31 @@ _COLUMNS = ["part", "name", "weight", "loss", "rcr_loss", "rows", "seconds", "no
 
 @dataclass(frozen=True)
 class Entry:
-    """One line: the errors and risks (row,) that its decisions are made with, None where it was left out."""
+    """One line: the errors and risks (row,) of its decisions, None if it was left out."""
 
     part: str
     name: str
     error: Floats | None
     risk: Floats | None
     weight: float = np.nan
-    trial: Trial | None = None
+    trial: Trial[Any] | None = None
+
+
+def trial_entries(
+    part: str, trials: Iterable[Trial[Any]], weights: Floats, results: Sequence[tuple[Floats, Floats]]
+) -> Iterator[Entry]:
+    """Give a line for each trial; `weights` and `results`, errors and risks, are of those that were fitted."""
+    fitted = zip(weights, results, strict=True)
+    for trial in trials:
+        if trial.fitted is None:
+            yield Entry(part, trial.name, None, None, 0.0, trial)
+        else:
+            weight, (error, risk) = next(fitted)
+            yield Entry(part, trial.name, error, risk, float(weight), trial)
 
 
 def leaderboard(entries: Iterable[Entry], cost: Floats, weight: Floats) -> pd.DataFrame:
-    """Measure every entry, by rising RcR loss; what was left out comes last.
+    """Measure every entry, by rising RcR loss; those left out come last.
 
     Parameters
     ----------
@@ -60,9 +73,6 @@ def _line(entry: Entry, cost: Floats, weight: Floats) -> dict[str, Any]:
         line |= {"rows": entry.trial.rows, "seconds": entry.trial.seconds, "note": entry.trial.note}
     if entry.error is not None and entry.risk is not None:
         paid = rcr_loss_rows(entry.error, entry.risk < cost, cost)
-        line |= {name: float(np.average(rows, weights=weight)) for name, rows in _losses(entry.error, paid)}
+        losses = {"loss": entry.error, "rcr_loss": paid}
+        line |= {name: float(np.average(rows, weights=weight)) for name, rows in losses.items()}
     return line
-
-
-def _losses(error: Floats, paid: Floats) -> list[tuple[str, Floats]]:
-    return [("loss", error), ("rcr_loss", paid)]

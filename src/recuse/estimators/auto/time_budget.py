@@ -1,4 +1,4 @@
-"""Clock: a time limit in, what is left of it and what can be done in that out."""
+"""The time limit of a fit, and the number of rows that a learner can be fitted to within it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from recuse.estimators.subestimators import Sample, fit_part, for_targets, seeded
+from recuse.estimators.crossfitting import Sample
+from recuse.estimators.subestimators import fit_subestimator, for_targets, seeded
+from recuse.threads import one_thread
 
-__all__ = ["Clock", "affordable_rows"]
+__all__ = ["TimeBudget", "affordable_rows"]
 
-_FEWEST_ROWS = 200  # a fit to fewer is not worth it, unless there are no more
+_FEWEST_ROWS = 200  # a fit to fewer is useless, unless there are no more
 _SMALL_TRIAL, _LARGE_TRIAL = 2_000, 8_000
 _MARGIN = 0.7  # times are extrapolated
 
 
-class Clock:
-    """A time limit that started when the clock was made; none is an infinite one.
+class TimeBudget:
+    """Seconds since it was created, against a limit; None is no limit.
 
     Examples
     --------
-    >>> Clock(None).until(0.5), Clock(None).ticks
+    >>> TimeBudget(None).until(0.5), TimeBudget(None).limited
     (inf, False)
-    >>> 29 < Clock(60).until(0.5) <= 30
+    >>> 29 < TimeBudget(60).until(0.5) <= 30
     True
     """
 
@@ -32,36 +34,36 @@ class Clock:
         self._start, self._limit = time.monotonic(), math.inf if limit is None else limit
 
     def until(self, share: float) -> float:
-        """Seconds left until that share of the limit is over; negative afterwards."""
+        """Seconds left until that share of the limit is used; negative afterwards."""
         return self._start + share * self._limit - time.monotonic()
 
     @property
-    def ticks(self) -> bool:
+    def limited(self) -> bool:
         """Whether there is a limit at all."""
         return self._limit < math.inf
 
 
-def affordable_rows(part: Any, growth: float, sample: Sample, rounds: float, rows: int, seconds: float) -> int:
-    """How many rows a part can be fitted to in so many seconds; none at all if it would be too few.
+def affordable_rows(estimator: Any, growth: float, sample: Sample, rounds: float, rows: int, seconds: float) -> int:
+    """Estimate how many rows an estimator can be fitted to in so many seconds; 0 if they are too few.
 
     Two small fits show how its time grows with the rows.
 
     Parameters
     ----------
-    part : estimator
+    estimator : estimator
     growth : float
-        The power of the number of rows by which its time grows, beside a time that does not.
-    sample : tuple (inputs, targets, weights)
+        Apart from a constant, the time grows like this power of the number of rows.
+    sample : Sample
     rounds : float
-        Fits that run one after another.
+        Number of fits that run one after another.
     rows : int
-        As many as there are for each fit.
+        Rows available for each fit.
     seconds : float
     """
     few, more = min(_SMALL_TRIAL, rows // 20), min(_LARGE_TRIAL, rows // 5)
     if few < 2:
         return rows
-    short, long = (_time_of_fit(part, sample, count) for count in (few, more))
+    short, long = (_time_of_fit(estimator, sample, count) for count in (few, more))
     slope = max(long - short, 0.1 * long) / (more**growth - few**growth)
     fixed = max(short - slope * few**growth, 0.0)
     allowed = _MARGIN * (seconds - short - long) / rounds - fixed
@@ -71,11 +73,11 @@ def affordable_rows(part: Any, growth: float, sample: Sample, rounds: float, row
     return affordable if affordable >= _FEWEST_ROWS else 0
 
 
-def _time_of_fit(part: Any, sample: Sample, rows: int) -> float:
+def _time_of_fit(estimator: Any, sample: Sample, rows: int) -> float:
     random = np.random.RandomState(0)
-    inputs, target, weight = sample
-    some = random.choice(len(target), rows, replace=False)
-    copy = seeded(for_targets(part, 1 if target.ndim == 1 else target.shape[1]), random)
+    some = sample.take(random.choice(len(sample.target), rows, replace=False))
+    copy = seeded(for_targets(estimator, sample.n_outputs), random)
     start = time.monotonic()
-    fit_part(copy, inputs[some], target[some], weight[some])
+    with one_thread():
+        fit_subestimator(copy, *some)
     return time.monotonic() - start

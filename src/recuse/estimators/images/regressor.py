@@ -1,8 +1,11 @@
-"""RcRImageRegressor: images and costs in, a deep regressor and rejector trained together out."""
+"""Regression from images with cost-based rejection: a scikit-learn estimator trained with Lightning."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import zlib
+from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -12,78 +15,78 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from torch.utils.data import Dataset
 
+from recuse import surrogates
 from recuse.costs import Cost, is_constant, needs_rows
+from recuse.deep.backbones import BackboneFactory, make_backbone
 from recuse.deep.two_heads import TwoHeads
 from recuse.engine.schedule import slow_start_epochs
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.images.rows import Augment, Images, Pictures, check_images, image_of
-from recuse.estimators.images.training import (
-    BackboneFactory,
-    check_image_parameters,
-    claim_folder,
-    make_backbone,
-    run_settings,
-    train_network,
-)
-from recuse.surrogates import SurrogateLike
+from recuse.estimators.images.folder import claim_folder
+from recuse.estimators.images.rows import Augment, ImageRowDataset, ImageRows, Images, check_images, image_of
+from recuse.surrogates import CarriesSurrogates, SurrogateLike
+from recuse.validation import is_count, is_rate, require
 
 __all__ = ["RcRImageRegressor"]
 
 Floats = NDArray[np.float64]
 
+# arguments of Lightning's Trainer that change the numbers of a training
+_NUMERICAL = ("precision", "gradient_clip_val", "gradient_clip_algorithm", "sync_batchnorm")
 
-class RcRImageRegressor(RejectingRegressor):
-    """Regression from images with cost-based rejection, on whatever hardware there is.
 
-    A regressor and a rejector round one backbone are trained with Lightning (extra ``images``) on the surrogate loss of
-    `RcRRegressor`, after Slow-Start, and the epoch of the lowest validation RcR loss is kept.
+class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
+    """Regression from images with cost-based rejection.
+
+    A regressor and a rejector on one backbone are trained with Lightning (extra ``images``) on the surrogate loss of
+    `RcRRegressor`, after Slow-Start. The weights of the epoch with the lowest validation RcR loss are kept.
+
+    `predict`, `decision_function` and `decide` take images as an array or Tensor (n, channel, height, width), or a
+    Dataset, whose targets they ignore. The fitted network stays on the device it was trained on and computes in single
+    precision; results are float64 arrays. A pickled model can be loaded on a machine without that device, where it runs
+    on the CPU. Predictions change nothing in the model, so several threads may use it at once.
 
     Parameters
     ----------
     cost : float, array-like or callable, default=1.0
-        What a rejection costs, in squared units of the target. Where it varies by row, the rejector sees it too, and
-        any cost can be asked for in `decide`.
+        The cost of a rejection, in squared units of the target. If it varies by row, it is an input of the rejector,
+        and `decide` accepts any cost.
     surrogate : str, Surrogate or callable, default="mae"
     backbone : None, "resnet50" or callable, default=None
-        None is a small convolutional network for small images, "resnet50" starts at random. A callable gets the number
-        of channels and returns a module and the number of its features, or a module that has them as `features`:
-        ``lambda channels: recuse.deep.backbones.resnet50("weights.pt", channels)``.
+        None is a small convolutional network for small images; "resnet50" has random initial weights. A callable takes
+        the number of channels and returns a module and its number of features, or a module with an attribute
+        `features`: ``lambda channels: recuse.deep.backbones.resnet50("weights.safetensors", channels)``.
     epochs : int, default=100
     slow_start : int, default=40
-        Epochs in which the regressor trains alone, at most half of them.
+        Epochs in which the regressor trains alone, at most half of all epochs.
     batch_size : int, default=128
-        Rows for one step of the optimiser, over all devices together.
+        Rows in one step of the optimiser, over all devices together.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     schedule : {"constant", "cosine"}, default="constant"
-        Whether the learning rate stays, as in the paper, or falls to zero over the epochs, which often ends lower.
+        Keep the learning rate constant, as in the paper, or let it fall to zero over the epochs, which often gives a
+        lower loss.
     weight_decay : float, default=0.0
-    shared : bool, default=True
-        Whether the rejector shares the backbone, or has its own.
-    rejector_hidden : sequence of int, default=(64,)
-        Hidden layers of the rejector's head.
+    heads : mapping, optional
+        ``shared`` (bool, default True): whether the rejector uses the same backbone as the regressor, or one of its
+        own. ``rejector_hidden`` (sequence of int, default (64,)): hidden layers of the rejector's head.
     validation_fraction : float, default=0.2
-        Share of the rows that choose the epoch, unless `fit` is given others.
-    scale_target : bool, default=True
-        Standardise the target (and the cost with it) inside; the results stay in the user's units.
+        Share of the rows that choose the epoch, unless `fit` gets validation rows.
     augment : callable of (image, numpy Generator), optional
-        Changes training images at random, e.g. `recuse.datasets.crop_and_flip`.
+        Random transform of training images, such as `recuse.datasets.crop_and_flip`.
     early_stopping : int, optional
-        Stop after so many epochs without a better validation loss, Slow-Start aside.
-    accumulate : int, default=1
-        Compute each batch in so many parts, where a whole one does not fit into memory. But for batch normalisation
-        this hardly changes the result.
-    accelerator, devices, num_nodes, strategy, precision, sync_batchnorm
-        As in Lightning's Trainer; ``precision="bf16-mixed"`` halves the memory on most accelerators. With several
-        devices, `random_state` and `checkpoint_dir` must be given.
+        Stop after this many epochs without a lower validation loss; epochs of Slow-Start do not count.
     num_workers : int, default=0
         Processes that read images.
+    trainer : mapping, optional
+        Further arguments of Lightning's Trainer, such as ``{"accelerator": "gpu", "precision": "bf16-mixed"}``. By
+        default one device is used, the best there is. With ``"accumulate_grad_batches": k`` each batch is computed in k
+        parts, for batches that do not fit into memory. With several devices, `random_state` must be an int and
+        `checkpoint_dir` must be given.
     checkpoint_dir : path, optional
-        Where ``best.ckpt``, ``last.ckpt``, ``history.csv`` and TensorBoard's files go.
-    resume : bool, default=True
-        Go on from ``last.ckpt`` in `checkpoint_dir`, if it is there: the result is that of a run that was never
-        interrupted. Otherwise start afresh and replace what is there.
+        Folder for ``best.ckpt``, ``last.ckpt`` and ``history.csv``. If it holds an unfinished run with the same
+        settings, `fit` resumes it, with the same result as a run that was never interrupted.
     random_state : int, RandomState or None, default=None
     verbose : bool, default=False
         Show a progress bar and Lightning's messages.
@@ -91,11 +94,13 @@ class RcRImageRegressor(RejectingRegressor):
     Attributes
     ----------
     network_ : TwoHeads
-        The weights of the best epoch; predictions are standardised if `scale_target`.
+        The weights of the best epoch; its predictions are standardised.
+    device_ : torch.device
+        Where the network is.
     cost_ : the cost fitted for
     best_epoch_ : int
     validation_loss_ : float
-        RcR loss of that epoch on the validation rows, in the user's units.
+        RcR loss of that epoch on the validation rows, in squared units of the target.
     history_ : DataFrame
         Training loss and validation measures of each epoch; the RcR loss is infinite during Slow-Start.
 
@@ -107,6 +112,9 @@ class RcRImageRegressor(RejectingRegressor):
     >>> model.decide(images[:3])
     Decision(3 rows: ...)
     """
+
+    network_: TwoHeads
+    device_: torch.device
 
     def __init__(
         self,
@@ -120,22 +128,13 @@ class RcRImageRegressor(RejectingRegressor):
         *,
         schedule: Literal["constant", "cosine"] = "constant",
         weight_decay: float = 0.0,
-        shared: bool = True,
-        rejector_hidden: Sequence[int] = (64,),
+        heads: Mapping[str, Any] | None = None,
         validation_fraction: float = 0.2,
-        scale_target: bool = True,
         augment: Augment | None = None,
         early_stopping: int | None = None,
-        accumulate: int = 1,
-        accelerator: str = "auto",
-        devices: int | str | list[int] = 1,
-        num_nodes: int = 1,
-        strategy: Any = "auto",
-        precision: Any = 32,
-        sync_batchnorm: bool = False,
         num_workers: int = 0,
+        trainer: Mapping[str, Any] | None = None,
         checkpoint_dir: str | Path | None = None,
-        resume: bool = True,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
     ) -> None:
@@ -148,105 +147,182 @@ class RcRImageRegressor(RejectingRegressor):
         self.learning_rate = learning_rate
         self.schedule = schedule
         self.weight_decay = weight_decay
-        self.shared = shared
-        self.rejector_hidden = rejector_hidden
+        self.heads = heads
         self.validation_fraction = validation_fraction
-        self.scale_target = scale_target
         self.augment = augment
         self.early_stopping = early_stopping
-        self.accumulate = accumulate
-        self.accelerator = accelerator
-        self.devices = devices
-        self.num_nodes = num_nodes
-        self.strategy = strategy
-        self.precision = precision
-        self.sync_batchnorm = sync_batchnorm
         self.num_workers = num_workers
+        self.trainer = trainer
         self.checkpoint_dir = checkpoint_dir
-        self.resume = resume
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, data: Any, y: ArrayLike | None = None, *, cost: Cost | None = None, validation: Any = None) -> Self:
-        """Train the pair.
+        """Train the regressor and the rejector.
 
         Parameters
         ----------
         data : array or Tensor (n, channel, height, width), tuple (images, y) or (images, y, cost), or Dataset
-            Images are bytes (0 to 255) or floats, which are taken as they are. A torch Dataset gives (image, target) or
-            (image, target, cost); if it has the targets as an attribute `y` or `targets`, it is not read for them.
+            Images are bytes (0 to 255), which are scaled to [-1, 1], or floats, which are used unchanged. A torch
+            Dataset returns (image, target) or (image, target, cost). Its targets are taken from an attribute `y` or
+            `targets`, if there is one, instead of reading every image.
         y : array-like of shape (n,), optional
-            The targets of an array of images.
+            Targets, if `data` is an array of images.
         cost : float, array-like or callable, optional
-            Takes the place of the parameter `cost`; a callable gets the images or the Dataset.
+            Replaces the parameter `cost`; a callable gets the images as a Tensor, or the Dataset.
         validation : tuple or Dataset, optional
-            Rows that choose the epoch, in any of the forms of `data`; a part of `data`, drawn at random, if omitted.
+            Rows that choose the epoch, in any of the forms of `data`; by default, a random part of `data`.
         """
         with self._all_or_nothing():
-            check_image_parameters(self)
+            self._check_parameters()
             chosen = self.cost if cost is None else cost
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            rows = Pictures.check(data, y, chosen)
-            chosen = rows.cost if rows.brought_cost else chosen
-            train, held_out = self._divide(rows, validation, chosen, seed)
+            rows = ImageRows.check(data, y, chosen)
+            self.cost_ = rows.cost if rows.has_own_cost else chosen
+            train, held_out = self._split(rows, validation, seed)
             if np.ptp(train.y) == 0:
                 raise ValueError(f"y must not be constant, got {train.y[0]} in all {len(train)} rows")
-            self.cost_, self.n_channels_ = chosen, len(image_of(train.images, int(train.index[0])))
-            self._mean, self._scale = (float(train.y.mean()), float(train.y.std())) if self.scale_target else (0.0, 1.0)
+            self.n_channels_ = len(image_of(train.images, int(train.index[0])))
+            self._mean, self._scale = float(train.y.mean()), float(train.y.std())
             slow_start = slow_start_epochs(self.slow_start, self.epochs)
-            seed = self._claim_folder(run_settings(self, slow_start, train, held_out), seed)
+            if self.checkpoint_dir is not None:
+                settings = self._settings(slow_start, train, held_out)
+                required = None if self.random_state is None else seed
+                seed = claim_folder(Path(self.checkpoint_dir), settings, seed=required, new_seed=seed)
             self._train(train, held_out, seed, slow_start)
         return self
 
     def evaluate(self, data: Any, y: ArrayLike | None = None, *, cost: Cost | None = None) -> dict[str, float]:
         """Measure the decisions on rows with targets, in any of the forms of `fit`; see `recuse.metrics.evaluate`."""
         check_is_fitted(self)
-        rows = Pictures.check(data, y, self.cost_ if cost is None else cost)
+        rows = ImageRows.check(data, y, self.cost_ if cost is None else cost)
         return self.decide(rows.images, rows.cost).evaluate(rows.y)
 
     @property
     def serves_any_cost(self) -> bool:
-        """Whether any cost can be asked for: where it varied in training."""
+        """Whether `decide` accepts any cost: if the cost varied by row in training."""
         check_is_fitted(self)
-        return self._varied
+        return self._varying_cost
 
     @property
-    def _varied(self) -> bool:
+    def _varying_cost(self) -> bool:
         return not is_constant(self.cost_)
 
-    def _divide(self, rows: Pictures, validation: Any, cost: Cost, seed: int) -> tuple[Pictures, Pictures]:
-        """Give the rows to train on and the rows to choose by."""
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state with the network on the CPU, so that any machine can load it."""
+        state: dict[str, Any] = super().__getstate__()
+        if "network_" in state and self.device_.type != "cpu":
+            state["network_"] = copy.deepcopy(self.network_).cpu()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state; the network goes to the device it was on, if this machine has it."""
+        super().__setstate__(state)
+        if "network_" in state:
+            self.device_ = _available(self.device_)
+            self.network_.to(self.device_)
+
+    def _check_parameters(self) -> None:
+        """Check all parameters except the cost, which is checked with the rows."""
+        surrogates.get(self.surrogate)
+        for name, least in (("epochs", 1), ("batch_size", 1), ("slow_start", 0), ("num_workers", 0)):
+            require(is_count(getattr(self, name), least), name, f"an int >= {least}", getattr(self, name))
+        patience, decay, share = self.early_stopping, self.weight_decay, self.validation_fraction
+        require(patience is None or is_count(patience), "early_stopping", "an int >= 1 or None", patience)
+        require(is_rate(self.learning_rate), "learning_rate", "> 0 and finite", self.learning_rate)
+        require(self.schedule in ("constant", "cosine"), "schedule", "'constant' or 'cosine'", self.schedule)
+        require(decay == 0 or is_rate(decay), "weight_decay", ">= 0 and finite", decay)
+        require(isinstance(share, float) and 0 < share < 1, "validation_fraction", "between 0 and 1", share)
+        known = self.backbone in (None, "resnet50") or callable(self.backbone)
+        require(known, "backbone", "None, 'resnet50' or a callable of the number of channels", self.backbone)
+        self._check_heads()
+        self._check_trainer()
+
+    def _check_heads(self) -> None:
+        heads = dict(self.heads or {})
+        unknown = sorted(set(heads) - {"shared", "rejector_hidden"})
+        require(not unknown, "heads", "a mapping with the keys 'shared' and 'rejector_hidden'", unknown)
+        hidden = heads.get("rejector_hidden", ())
+        require(all(is_count(width) for width in hidden), "rejector_hidden", "ints >= 1", hidden)
+
+    def _check_trainer(self) -> None:
+        from recuse.deep.lightning import check_trainer_options  # imported here: an extra
+
+        options = dict(self.trainer or {})
+        check_trainer_options(options)
+        devices = options.get("devices", 1)
+        one = devices in (1, "1") or (isinstance(devices, list) and len(devices) == 1)
+        if not one or options.get("num_nodes", 1) != 1:
+            agreed = isinstance(self.random_state, Integral)
+            require(agreed, "random_state", "an int if several processes train together", self.random_state)
+            shared = self.checkpoint_dir is not None
+            require(shared, "checkpoint_dir", "a folder that all processes share", self.checkpoint_dir)
+
+    def _settings(self, slow_start: int, train: ImageRows, held_out: ImageRows) -> dict[str, Any]:
+        """Return all that the numbers of a training depend on as plain values; targets and costs as checksums."""
+        backbone, options = self.backbone, dict(self.trainer or {})
+        heads = {"shared": True, "rejector_hidden": (64,), **(self.heads or {})}
+        return {
+            "backbone": getattr(backbone, "__qualname__", type(backbone).__name__) if callable(backbone) else backbone,
+            "surrogate": surrogates.get(self.surrogate).name,
+            "slow_start": slow_start,
+            "batch_size": int(self.batch_size),
+            "learning_rate": float(self.learning_rate),
+            "schedule": "constant" if self.schedule == "constant" else f"{self.schedule} over {self.epochs} epochs",
+            "weight_decay": float(self.weight_decay),
+            "shared": bool(heads["shared"]),
+            "rejector_hidden": [int(width) for width in heads["rejector_hidden"]],
+            **{name: str(options[name]) for name in _NUMERICAL if name in options},
+            "training rows": len(train),
+            "validation rows": len(held_out),
+            "targets": _checksum(train.y, held_out.y),
+            "costs": _checksum(train.cost, held_out.cost),
+        }
+
+    def _split(self, rows: ImageRows, validation: Any, seed: int) -> tuple[ImageRows, ImageRows]:
+        """Return the training rows and the validation rows."""
         if validation is not None:
             try:
-                # costs that belong to the rows of training are no costs of these
-                return rows, Pictures.check(validation, None, None if needs_rows(cost) else cost)
+                # costs of training rows are no costs of validation rows
+                return rows, ImageRows.check(validation, None, None if needs_rows(self.cost_) else self.cost_)
             except ValueError as error:
                 raise ValueError(f"in validation: {error}") from error
         held_out = round(self.validation_fraction * len(rows))
         if not 0 < held_out < len(rows):
-            raise ValueError(f"training needs rows to train on and rows to choose by, got {len(rows)} in all")
+            raise ValueError(f"training needs training rows and validation rows, got {len(rows)} in all")
         order = np.random.default_rng(seed).permutation(len(rows))
         return rows.take(np.sort(order[held_out:])), rows.take(np.sort(order[:held_out]))
 
-    def _claim_folder(self, settings: dict[str, Any], seed: int) -> int:
-        if self.checkpoint_dir is None:
-            return seed
-        own = None if self.random_state is None else seed
-        return claim_folder(Path(self.checkpoint_dir), settings, seed=own, resume=self.resume, fresh_seed=seed)
+    def _train(self, train: ImageRows, held_out: ImageRows, seed: int, slow_start: int) -> None:
+        from recuse.deep import lightning  # imported here: an extra
 
-    def _train(self, train: Pictures, held_out: Pictures, seed: int, slow_start: int) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             backbone, features = make_backbone(self.backbone, self.n_channels_)
-            network = TwoHeads(
-                backbone,
-                features,
-                shared=self.shared,
-                rejector_hidden=self.rejector_hidden,
-                cost_input=self._varied,
-            )
-        outcome = train_network(self, network, train, held_out, seed, slow_start, (self._mean, self._scale))
-        self.network_ = network.to("cpu").eval()
+            network = TwoHeads(backbone, features, cost_input=self._varying_cost, **(self.heads or {}))
+        module = lightning.RejectionModule(
+            network,
+            self.surrogate,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            weight_decay=self.weight_decay,
+            slow_start=slow_start,
+            target_mean=self._mean,
+            target_scale=self._scale,
+        )
+        data = lightning.RejectionData(
+            ImageRowDataset(train, self.augment, seed),
+            ImageRowDataset(held_out),
+            batch_size=self.batch_size,
+            num_workers=self.num_workers,
+            seed=seed,
+            random=isinstance(train.images, Dataset),
+        )
+        folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
+        run = lightning.Run(self.epochs, seed, folder, self.early_stopping, self.trainer or {}, self.verbose)
+        outcome = lightning.train(module, data, run)
+        self.device_ = outcome.device
+        self.network_ = network.float().eval().to(self.device_)  # float: precision="bf16-true" leaves other weights
         self.best_epoch_, self.validation_loss_ = outcome.best_epoch, outcome.best_loss
         self.history_ = pd.DataFrame(outcome.history)
 
@@ -259,27 +335,29 @@ class RcRImageRegressor(RejectingRegressor):
         return images
 
     def _predictions(self, rows: Images) -> Floats:
-        # any cost will do: the prediction does not depend on it
+        # predictions do not depend on the cost, so any cost will do
         return self._judge(rows, np.ones(len(rows)))[0]  # type: ignore[arg-type]
 
     @torch.inference_mode()
     def _judge(self, rows: Images, cost: Floats) -> tuple[Floats, Floats]:
-        """Give predictions and scores in double precision."""
-        images = rows
-        device = _device(self.accelerator)
-        network = self.network_.to(device)
+        """Return predictions and scores (n,), computed in single precision."""
         outputs = []
         for first in range(0, len(cost), self.batch_size):
-            block = range(first, min(first + self.batch_size, len(cost)))
-            x = torch.stack([image_of(images, row) for row in block]).to(device)
-            costs = torch.as_tensor(cost[block.start : block.stop] / self._scale**2, dtype=torch.float32, device=device)
-            outputs.append(torch.stack(network(x, costs)).double().cpu())
-        network.to("cpu")
-        prediction, score = torch.cat(outputs, dim=1).numpy()
+            batch = range(first, min(first + self.batch_size, len(cost)))
+            x = torch.stack([image_of(rows, row) for row in batch]).to(self.device_)
+            scaled = torch.as_tensor(cost[batch.start : batch.stop] / self._scale**2, dtype=torch.float32)
+            outputs.append(torch.stack(self.network_(x, scaled.to(self.device_))).cpu())
+        prediction, score = torch.cat(outputs, dim=1).double().numpy()
         return prediction * self._scale + self._mean, score
 
 
-def _device(accelerator: str) -> str:
-    if accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available():
-        return "cuda"
-    return "mps" if accelerator in ("auto", "gpu", "mps") and torch.backends.mps.is_available() else "cpu"
+def _available(device: torch.device) -> torch.device:
+    """Return a device of the same type if this machine has one, else the CPU."""
+    try:
+        return torch.empty(0, device=device.type).device
+    except (RuntimeError, AssertionError):  # torch raises either, depending on how it was built
+        return torch.device("cpu")
+
+
+def _checksum(*columns: Floats) -> int:
+    return zlib.crc32(b"".join(np.ascontiguousarray(column).tobytes() for column in columns))

@@ -1,4 +1,4 @@
-"""Pictures: images and targets, as arrays or as a torch Dataset, in; checked rows to train on or to decide on out."""
+"""Checks of images, targets and costs, given as arrays or as a torch Dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from recuse.costs import Cost, resolve
 
-__all__ = ["Augment", "PictureRows", "Pictures", "check_images"]
+__all__ = ["Augment", "ImageRowDataset", "ImageRows", "Images", "check_images", "image_of"]
 
 Floats = NDArray[np.float64]
 Images = Tensor | Dataset[Any]
@@ -22,16 +22,16 @@ Augment = Callable[[Tensor, np.random.Generator], Tensor]
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Rows to learn from.
+class ImageRows:
+    """Checked rows to train on.
 
     Attributes
     ----------
     images : Tensor of shape (n, channel, height, width), or Dataset
     y, cost : ndarray of shape (n,)
     index : ndarray of shape (n,)
-        Which of the images belong to the rows.
-    brought_cost : bool
+        Position of each row's image in `images`.
+    has_own_cost : bool
         Whether the costs came with the images.
     """
 
@@ -39,11 +39,11 @@ class Pictures:
     y: Floats
     cost: Floats
     index: NDArray[np.int64]
-    brought_cost: bool = False
+    has_own_cost: bool = False
 
     @classmethod
     def check(cls, data: Any, y: ArrayLike | None, cost: Cost | None) -> Self:
-        """Take (images, y), (images, y, cost), images and y apart, or a Dataset."""
+        """Check (images, y), (images, y, cost), separate images and y, or a Dataset."""
         own_cost = None
         if isinstance(data, tuple | list):
             if y is not None or len(data) not in (2, 3):
@@ -55,52 +55,51 @@ class Pictures:
                 raise ValueError("images need their targets: pass (images, y), got y=None")
             y, own_cost = _columns(images)
         target = _targets(y, len(images))  # type: ignore[arg-type]
-        costs = resolve(cost if own_cost is None else own_cost, data, len(target))  # type: ignore[arg-type]
-        return cls(images, target, costs, np.arange(len(target)), brought_cost=own_cost is not None)
+        costs = resolve(cost if own_cost is None else own_cost, images, len(target))  # type: ignore[arg-type]
+        return cls(images, target, costs, np.arange(len(target)), has_own_cost=own_cost is not None)
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, rows: NDArray[np.int64]) -> Self:
-        """Give some of the rows."""
+        """Return some of the rows."""
         return replace(self, y=self.y[rows], cost=self.cost[rows], index=self.index[rows])
 
 
-class PictureRows(Dataset[Any]):
-    """Rows as batches want them: (image, y, cost).
+class ImageRowDataset(Dataset[Any]):
+    """A torch Dataset of (image, y, cost), with random transforms of the images.
 
     Parameters
     ----------
-    pictures : Pictures
+    rows : ImageRows
     augment : callable of (image, numpy Generator), optional
-        Changes an image at random.
+        Random transform of an image; its random numbers depend on seed, epoch and row only.
     seed : int, default=0
-        With epoch and row, all that the changes depend on.
     """
 
-    def __init__(self, pictures: Pictures, augment: Augment | None = None, seed: int = 0) -> None:
-        self.pictures, self.augment, self.seed, self.epoch = pictures, augment, seed, 0
+    def __init__(self, rows: ImageRows, augment: Augment | None = None, seed: int = 0) -> None:
+        self.rows, self.augment, self.seed, self.epoch = rows, augment, seed, 0
 
     def __len__(self) -> int:
-        return len(self.pictures)
+        return len(self.rows)
 
     def __getitem__(self, row: int) -> tuple[Tensor, Tensor, Tensor]:
-        image = image_of(self.pictures.images, int(self.pictures.index[row]))
+        image = image_of(self.rows.images, int(self.rows.index[row]))
         if self.augment is not None:
             image = self.augment(image, np.random.default_rng([self.seed, self.epoch, row]))
-        y, cost = self.pictures.y[row], self.pictures.cost[row]
+        y, cost = self.rows.y[row], self.rows.cost[row]
         return image, torch.tensor(y, dtype=torch.float32), torch.tensor(cost, dtype=torch.float32)
 
     def set_epoch(self, epoch: int) -> None:
-        """Change to the random changes of another epoch."""
+        """Switch to the random transforms of another epoch."""
         self.epoch = epoch
-        tell = getattr(self.pictures.images, "set_epoch", None)
-        if tell is not None:
-            tell(epoch)
+        set_epoch = getattr(self.rows.images, "set_epoch", None)
+        if set_epoch is not None:
+            set_epoch(epoch)
 
 
 def check_images(images: Any) -> Images:
-    """Check images to learn from or to decide on.
+    """Check images to train on or to decide on.
 
     Examples
     --------
@@ -124,18 +123,18 @@ def check_images(images: Any) -> Images:
 
 
 def image_of(images: Images, row: int) -> Tensor:
-    """Give one image (channel, height, width) as floats; bytes become numbers from -1 to 1."""
+    """Return one image (channel, height, width) as floats; bytes are scaled to [-1, 1]."""
     item = images[row]
     image = torch.as_tensor(item[0] if isinstance(item, tuple | list) else item)
     return image.float() / 127.5 - 1 if image.dtype == torch.uint8 else image.float()
 
 
 def _columns(rows: Dataset[Any]) -> tuple[Any, Any]:
-    """Give the targets of a Dataset and its costs, if it has some; reads every row if it does not tell them."""
+    """Return the targets of a Dataset and its costs or None; reads every row if it has no attribute for them."""
     first = rows[0]
     if not isinstance(first, tuple | list) or len(first) not in (2, 3):
         found = f"a tuple of {len(first)}" if isinstance(first, tuple | list) else type(first).__name__
-        raise ValueError(f"a Dataset must give (image, target) or (image, target, cost), got {found}")
+        raise ValueError(f"a Dataset must return (image, target) or (image, target, cost), got {found}")
     for name in ("y", "targets"):
         if hasattr(rows, name) and len(first) == 2:
             return getattr(rows, name), None

@@ -35,7 +35,8 @@ from recuse.estimators.rcr.parameters import (
 )
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
-from recuse.surrogates import SurrogateLike
+from recuse.surrogates import CarriesSurrogates, SurrogateLike
+from recuse.tabular.encoder import Unseen
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 
@@ -57,14 +58,15 @@ def _aim(cost: Any, surrogate: SurrogateLike) -> Aim:
     return Aim(float(cost) if is_constant(cost) else None, surrogate)
 
 
-class RcRRegressor(RejectingRegressor):
+class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     """Regression with cost-based rejection by a surrogate loss.
 
     A regressor h predicts, and a rejector r decides which predictions to accept: those with r(x) > 0. Both are
     trained on ``(h - y)^2 * l(r, -1) + c * l(r, +1)``, where c is the cost of a rejection and l a binary loss. The
     regressor is first trained alone (Slow-Start). The method is that of Cheng et al., "Regression with
     Cost-based Rejection", NeurIPS 2023. With ``residuals="crossfit"`` the rejectors are trained on out-of-fold errors
-    instead. Other losses than the squared error and several targets are possible; see `recuse.losses`.
+    instead. Other losses than the squared error and several targets are possible; see `recuse.losses`. `fit` warns if
+    rejection does not pay on the validation rows, or if the cost is beyond all losses there.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ class RcRRegressor(RejectingRegressor):
         Share of the rows that choose epoch and learning rate, unless `fit` gets validation rows. With "crossfit", each
         fold holds out such a share of its training rows to choose its regressors.
     random_state : int, RandomState, None or sequence of int, default=None
-        A sequence has one seed for each member; the first also seeds the minibatches and the rows held out.
+        A sequence has one seed for each member; the first also seeds minibatches and the rows held out.
     verbose : bool, default=False
         Show a progress bar.
     scale_target : bool or "centre", default=True
@@ -103,7 +105,11 @@ class RcRRegressor(RejectingRegressor):
         Costs are scaled accordingly; all results are in the units of the user.
     sort_rows : bool, default=True
         Merge equal rows and sort all rows before training. The order of the rows then does not matter, and a weight of
-        two equals two copies. False keeps the order given, as published protocols do.
+        two equals two copies. False keeps the order given.
+    unseen : {"novel", "error", "keep"}, default="novel"
+        A row is rejected if a cell has an unseen category, is missing in a column without missing values in training,
+        or is a number far outside the training range. "error" raises a ValueError for the first two. "keep" uses
+        cells as they are and rejects no row for them, as published protocols do.
     warm_start : bool, default=False
         Let another `fit` continue from the present networks, without Slow-Start. Only with ``residuals="train"``.
     device : str, default="cpu"
@@ -111,8 +117,7 @@ class RcRRegressor(RejectingRegressor):
     residuals : {"train", "crossfit"}, default="train"
         Errors that the rejector learns from. "train" is the joint training of the paper, with the errors on the
         training rows; they are too small where h overfits. "crossfit" trains regressors without each fold, whose mean
-        is h, then rejectors on the out-of-fold errors and on the errors on any validation rows. Their inputs are the
-        features, h(x) and, with several members, the logarithm of the disagreement of the members.
+        is h, then rejectors on the out-of-fold errors. Their inputs are the features, h(x) and the disagreement.
     cv : int, splitter or iterable of (train, test), default=5
         Folds of "crossfit". The test parts must not overlap; rows in none of them only train regressors.
     loss : str or TargetLoss, default="squared"
@@ -128,27 +133,20 @@ class RcRRegressor(RejectingRegressor):
     loss_ : TargetLoss
     regressor_, rejector_ : stacks of trained networks
     validation_loss_ : float
-        RcR loss that chose epoch and learning rate, mean over the members: on the validation rows or, with "crossfit",
-        on the own fold of each rejector. With a range of costs, in units of the cost and averaged over the range.
+        RcR loss that chose epoch and learning rate, on the validation rows or, with "crossfit", on the own fold of each
+        rejector; the mean over the members. With a range of costs, in units of the cost and averaged over the range.
     learning_rate_, best_epoch_ : list
         Choice for each member; with "crossfit", for each rejector, fold by fold.
-    history_ : ndarray of shape (n_epochs, n_members), with "crossfit" (n_epochs, n_rejectors)
+    history_ : ndarray of shape (n_epochs, n_members or n_rejectors)
         The same loss by epoch, from the end of Slow-Start.
     diverged_ : list of tuple
-        (member, learning rate, epoch) of every training that met infinite values and was dropped. With "crossfit",
-        regressors count first, fold by fold, then rejectors.
+        (member, learning rate, epoch) of every training that met infinite values; regressors of folds count first.
     n_features_in_, feature_names_in_ : as in scikit-learn
-
-    Warns
-    -----
-    RejectionWarning
-        If rejection does not pay on the validation rows, or the cost is beyond all losses there.
 
     Examples
     --------
     >>> from recuse import RcRRegressor, datasets
-    >>> cars = datasets.load("auto_mpg")
-    >>> (X, y), _, (X_test, y_test) = datasets.split(cars, repeat=0)
+    >>> (X, y), _, (X_test, y_test) = datasets.split(datasets.load("auto_mpg"), repeat=0)
     >>> model = RcRRegressor(cost=6.0, epochs=100, random_state=0).fit(X, y)
     >>> measures = model.decide(X_test).evaluate(y_test)
     >>> measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
@@ -175,6 +173,7 @@ class RcRRegressor(RejectingRegressor):
         *,
         scale_target: bool | Literal["centre"] = True,
         sort_rows: bool = True,
+        unseen: Unseen = "novel",
         warm_start: bool = False,
         device: str = "cpu",
         residuals: Literal["train", "crossfit"] = "train",
@@ -196,6 +195,7 @@ class RcRRegressor(RejectingRegressor):
         self.verbose = verbose
         self.scale_target = scale_target
         self.sort_rows = sort_rows
+        self.unseen = unseen
         self.warm_start = warm_start
         self.device = device
         self.residuals = residuals
@@ -306,11 +306,14 @@ class RcRRegressor(RejectingRegressor):
         return model.units.prediction(model.predictions(model.units.features(rows)).mean(axis=0))
 
     def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Give h(x) and the score."""
+        """Give h(x) and the score, which is negative for a row with a novel cell."""
         model = self._fitted
-        features = model.units.features(rows)
-        predictions = model.predictions(features)  # (member, row)
-        score = model.scores(features, predictions, cost)
+        encoded = model.units.encoder.encode(rows)
+        predictions = model.predictions(encoded.features)  # (member, row)
+        score = model.scores(encoded.features, predictions, cost)
+        novelty = encoded.novelty.max(axis=1)
+        if model.units.encoder.unseen != "keep":
+            score = np.where(novelty >= 1, np.minimum(score, 0) - novelty, score)
         return model.units.prediction(predictions.mean(axis=0)), score
 
     def _train_all(self, data: FitData, costs: Sequence[Cost], surrogates: Sequence[SurrogateLike]) -> list[Outcome]:
@@ -382,7 +385,8 @@ class RcRRegressor(RejectingRegressor):
         if model is not None:
             return model.units
         self.loss_ = losses.get(self.loss)
-        return Units.learn(train, rows, cost, scale_target=self.scale_target, loss=self.loss_)
+        scaling, loss = self.scale_target, self.loss_
+        return Units.learn(train, rows, cost, scale_target=scaling, loss=loss, unseen=self.unseen)
 
     def _divide(
         self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState, *, ranged: bool

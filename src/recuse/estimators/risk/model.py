@@ -1,65 +1,94 @@
-"""ConditionalRisk: losses of rows in, a model of E[L(h(x) - y) | x] that is right on average out."""
+"""Cross-fitted models of the conditional risk E[L(h(x) - y) | x]."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.estimators.subestimators import Sample, fit_parts
+from recuse.estimators.crossfitting import Sample, cross_fit
+from recuse.estimators.subestimators import fit_subestimator, seeded
+from recuse.tabular.folds import Split
+from recuse.threads import one_thread
 
-__all__ = ["ConditionalRisk", "learn_risk"]
+__all__ = ["CrossFittedRisk", "learn_risk", "non_negative"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class ConditionalRisk:
-    """A regressor fitted to the losses of rows, and what its predictions are multiplied with."""
+class CrossFittedRisk:
+    """Risk models, and the factor of their predictions.
 
-    model: Any
+    Attributes
+    ----------
+    models : tuple of estimator
+        One for each fold, or one fitted to all residuals.
+    scale : float
+    out_of_fold : ndarray of shape (row,)
+        Scaled risk of the training rows by models that were not fitted to them; empty without folds.
+    """
+
+    models: tuple[Any, ...]
     scale: float
+    out_of_fold: Floats = field(default_factory=lambda: np.empty(0), repr=False)
 
-    def __call__(self, inputs: Floats) -> Floats:
-        """Give the risk of every row, never below zero."""
-        return self.scale * _positive(self.model, inputs)
+    def by_fold(self, inputs: Sequence[Floats]) -> Floats:
+        """Give the risk (fold, row) for the inputs by the regressors of each fold.
+
+        A single regressor is paired with every risk model, a single risk model with every regressor.
+        """
+        count = max(len(self.models), len(inputs))
+        models, tables = self.models * (count // len(self.models)), list(inputs) * (count // len(inputs))
+        return np.array(
+            [self.scale * non_negative(model.predict(table)) for model, table in zip(models, tables, strict=True)]
+        )
 
 
 def learn_risk(
     part: Any,
     residuals: Sample,
-    fold: NDArray[np.intp] | None,
+    splits: Sequence[Split] | None,
     random: np.random.RandomState,
     n_jobs: int | None = None,
-) -> ConditionalRisk:
-    """Fit the part to the losses, once to all of them and once without each fold.
+    *,
+    most_rows: int | None = None,
+    on_fit: Callable[[], None] | None = None,
+) -> CrossFittedRisk:
+    """Fit risk models to the losses of rows.
+
+    By folds, the losses are divided by their mean first, since trees stop splitting where the variance of a target is
+    near the machine precision.
 
     Parameters
     ----------
     part : estimator
-    residuals : tuple (inputs, losses, weights)
-    fold : ndarray of shape (row,), optional
-        The fold of each row. What the models fitted without a fold say about it is, but for the scale, what the
-        model will say about new rows; so the scale is the mean loss over the mean of that. None leaves it at 1.
+    residuals : Sample
+        Inputs, losses and weights.
+    splits : sequence of (train, test), optional
+        Folds that the models are cross-fitted by; their test parts partition the rows. The scale is then the mean loss
+        over the mean out-of-fold risk. None fits one model to all rows as they are, with a scale of 1.
     random : RandomState
     n_jobs : int, optional
-
-    Returns
-    -------
-    ConditionalRisk
+    most_rows, on_fit : optional
+        As in `cross_fit`.
     """
-    inputs, error, weight = residuals
-    folds = [] if fold is None or np.ptp(fold) == 0 else [fold == number for number in np.unique(fold)]
-    samples = [residuals, *((inputs[~left_out], error[~left_out], weight[~left_out]) for left_out in folds)]
-    model, *others = fit_parts(part, samples, random, n_jobs)
-    said = np.zeros_like(error)
-    for left_out, other in zip(folds, others, strict=True):
-        said[left_out] = _positive(other, inputs[left_out])
-    mean = float(np.average(said, weights=weight))
-    return ConditionalRisk(model, float(np.average(error, weights=weight)) / mean if mean > 0 else 1.0)
+    if splits is None:
+        with one_thread():
+            return CrossFittedRisk((fit_subestimator(seeded(part, random), *residuals),), 1.0)
+    inputs, loss, weight = residuals
+    unit = float(np.average(loss, weights=weight)) or 1.0
+    sample = Sample(inputs, loss / unit, weight)
+    fitted = cross_fit(part, sample, splits, random, n_jobs=n_jobs, most_rows=most_rows, on_fit=on_fit)
+    risk = non_negative(fitted.out_of_fold.mean)
+    mean = float(np.average(risk, weights=weight))
+    scale = unit / mean if mean > 0 else unit
+    return CrossFittedRisk(fitted.models, scale, scale * risk)
 
 
-def _positive(model: Any, inputs: Floats) -> Floats:
-    return np.maximum(np.asarray(model.predict(inputs), dtype=np.float64).reshape(-1), 0.0)
+def non_negative(prediction: Any) -> Floats:
+    """Give predictions (row,) of a risk, those below zero as zero."""
+    return np.maximum(np.asarray(prediction, dtype=np.float64).reshape(-1), 0.0)

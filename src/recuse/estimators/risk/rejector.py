@@ -1,7 +1,8 @@
-"""RiskRejector: any regressor and a model of its conditional risk - rows in, predictions and expected losses out."""
+"""RiskRejector: any regressor and a model of its conditional risk."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,23 +13,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from recuse import losses
 from recuse.costs import Cost
-from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.risk.model import learn_risk
+from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit
+from recuse.estimators.risk.base import RiskBasedRegressor, ensemble_factor
+from recuse.estimators.risk.interpolation import interpolated_rows
+from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
+from recuse.estimators.risk.surcharge import HeldOut, Surcharge
 from recuse.estimators.subestimators import (
-    Answers,
-    Sample,
-    answers,
-    check_part,
-    fit_parts,
+    Prediction,
+    check_subestimator,
+    default_regressor,
+    default_risk_model,
+    fit_subestimator,
     for_targets,
-    regressor_for,
-    risk_model,
+    predict,
+    seeded,
 )
-from recuse.losses import SQUARED, LossLike
+from recuse.losses import LossLike
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
+from recuse.threads import one_thread
 from recuse.validation import is_count, is_rate, require
 
 __all__ = ["RiskRejector"]
@@ -36,62 +41,66 @@ __all__ = ["RiskRejector"]
 Floats = NDArray[np.float64]
 
 _RESIDUALS = ("train", "holdout", "crossfit")
-_FOLDS = 5  # for the scale of the risk, where `cv` is no number
+_FOLDS = 5  # to cross-fit the risk, where `cv` is no number
 
 
-class RiskRejector(RejectingRegressor):
-    """Accept a row where a model of the risk R(x) = E[(h(x) - y)^2 | x] stays below the cost.
+class RiskRejector(RiskBasedRegressor):
+    """Accept a row where a model of the risk R(x) = E[(h(x) - y)^2 | x] is below the cost.
 
-    Three parts: a regressor h, a regressor fitted to its squared residuals, and the threshold, which is the cost. The
-    cost has no part in the training, so one fitted model decides at any cost. Another loss may take the place of the
-    squared error, and there may be several targets.
+    The estimator has three parts: a regressor h, a regressor fitted to its squared residuals, and the threshold, which
+    is the cost. The cost plays no role in training, so one fitted model decides at any cost. Another loss may replace
+    the squared error, and there may be several targets.
 
     Parameters
     ----------
     regressor : estimator, optional
-        Any regressor with scikit-learn's interface, which must itself aim at `loss`. By default boosted trees or, for
-        Huber's loss, `StackedMLPRegressor`. Several targets get a copy each where it can predict only one.
+        Any regressor with scikit-learn's interface, which must itself minimise `loss`. By default boosted trees or, for
+        Huber's loss, `StackedMLPRegressor`. If it predicts one target only, each of several targets gets a copy.
     risk : estimator, optional
         Any regressor, for the squared residuals or other losses of the rows; predictions below zero count as zero. By
         default extremely randomised trees with leaves large enough to average the noise of the residuals.
     residuals : {"crossfit", "holdout", "train"}, default="crossfit"
-        Which residuals the risk model learns from. "crossfit" fits a regressor for each fold and takes the residuals
-        of the rows left out; h is the mean of these regressors. "holdout" fits h to a part of the rows and takes the
+        The residuals that the risk model is fitted to. "crossfit" fits a regressor without each fold and takes the
+        residuals of that fold; h is the mean of these regressors. "holdout" fits h to a part of the rows and takes the
         residuals of the others. "train" takes the residuals of the rows h was fitted to, which are too small.
     cv : int, splitter or iterable of (train, test), default=5
-        The folds of "crossfit", with every row in one test part. A number divides the distinct rows at random;
-        copies of a row stay together.
+        The folds of "crossfit". A number splits the rows at random; rows with equal features share a fold. The test
+        parts of a splitter must not overlap. Rows in none of them, as with ``TimeSeriesSplit``, serve for training
+        only, and h is then fitted once more to all rows. Otherwise the number of folds for the risk model.
     cost : float, array-like, callable or str, default=1.0
-        What a rejection costs, in squared units of the target or those of `loss`: a number, a callable of `X`, the name
-        of a column of `X` (which is then no feature), or, given to `fit`, one value per row.
+        Cost of a rejection, in squared units of the target or those of `loss`: a number, a callable of `X`, the name of
+        a column of `X` (which is then no feature), or, given to `fit`, one value per row.
     prefit : bool, default=False
-        Use `regressor` as it is; it is already fitted, to other rows than those given to `fit`, which serve for
-        residuals only. `residuals` is then without effect. To clone the whole, put the regressor into
-        ``sklearn.frozen.FrozenEstimator``.
+        Use `regressor` as it is: already fitted, to other rows than those given to `fit`, which serve for residuals
+        only. To clone the whole, put the regressor into ``sklearn.frozen.FrozenEstimator``.
     holdout : float, default=0.25
         Share of the rows held out by "holdout".
     sees_prediction : bool, default=True
-        Let the risk model see h(x) and, where the regressor has `predict_members`, the standard deviation among its
-        members, besides the features.
+        Whether h(x) is an input of the risk model besides the features and, where the regressor has `predict_members`,
+        the standard deviation among its members.
     rescale : bool, default=True
-        Scale the risk so that it is right on average on rows it was not fitted to: by the mean residual over the mean
-        of a cross-fitted risk.
+        Cross-fit the risk model, and scale the risk to be right on average on rows it was not fitted to. Otherwise one
+        risk model is fitted to all residuals and used as it is, as published plug-in methods do.
     random_state : int, RandomState or None, default=None
-        Divides the rows, and seeds every part whose own `random_state` is None.
+        Splits the rows, and seeds every part whose own `random_state` is None.
     n_jobs : int, optional
         Processes that fit the parts, as in joblib; the results do not depend on it.
     loss : str or TargetLoss, default="squared"
-        Of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
+        Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
         targets, its mean over them.
 
     Attributes
     ----------
     regressors_ : list
         The fitted regressors, whose mean is h; more than one only by "crossfit".
-    risk_ : estimator
-        The fitted model of the squared residuals or other losses.
+    risks_ : list
+        The fitted risk models, whose mean is the risk; more than one where `rescale`.
     scale_ : float
-        What its predictions are multiplied with.
+        Factor of their predictions.
+    out_of_fold_ : DataFrame
+        Where `rescale`, one line for each row given to `fit`, with its index: target(s), prediction(s), expected_loss,
+        cost and score = cost - expected_loss, each by models that were not fitted to the row; NaN where there are none.
+        Not set by "train", whose residuals are not out-of-fold.
     cost_ : the cost of `fit`
     loss_ : TargetLoss
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
@@ -99,16 +108,18 @@ class RiskRejector(RejectingRegressor):
     Notes
     -----
     Both parts get the features as standardised numbers, categories as one column for each level, so any regressor will
-    do. A prefitted regressor gets the rows as they are. Parts that take no `sample_weight` get copies of rows.
+    do. A prefitted regressor gets the rows as they are. Parts without `sample_weight` get copies of rows.
 
-    The mean of the K regressors of "crossfit" is better than they are on average, at each row by exactly the variance
-    of their predictions round that mean (Krogh and Vedelsby, 1995). This is subtracted from the risk, up to half of it:
-    where they disagree still more, the model of the risk is not to be trusted that far. For other convex losses
-    Jensen's inequality only says that the mean is no worse than they are on average, so there nothing is subtracted.
+    The mean of the K regressors of "crossfit" is better than each of them on average, by the variance of their
+    predictions round it (Krogh and Vedelsby, 1995). The share of the risk that remains is estimated on interpolated
+    rows, and both the expected loss of new rows and that of `out_of_fold_` are multiplied by it. For other convex
+    losses Jensen's inequality only states that the mean is no worse, so there the share is 1.
 
-    That variance is no input of the risk model. On a training row all but one of the regressors have seen the target,
-    and the more they follow it, the more they differ from the one that has not: it would give the residual away.
-    The members of the one regressor that has not seen the row are harmless, and these the risk model does see.
+    That variance is no input of the risk model. On a training row all but one of the regressors were fitted to the
+    target, and the more they follow it, the more they differ from the one that was not: it would reveal the residual.
+
+    A category or a missing value that did not occur in training, or a number far outside the training range, adds to
+    the expected loss what blanking the column adds to the loss of held-out rows.
 
     Examples
     --------
@@ -154,14 +165,13 @@ class RiskRejector(RejectingRegressor):
         self.n_jobs = n_jobs
         self.loss = loss
 
-    _several_targets = True
-
     def fit(
         self,
         X: Any,
         y: ArrayLike,
         cost: Cost | None = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the regressor, then the model of its risk.
 
@@ -171,8 +181,10 @@ class RiskRejector(RejectingRegressor):
             A DataFrame may have categories and missing values.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         cost : float, array-like, callable or str, optional
-            Takes the place of the parameter `cost`. Nothing learned depends on it.
+            Replaces the parameter `cost`. Nothing learned depends on it.
         sample_weight : array-like of shape (n_rows,), optional
+        groups : array-like of shape (n_rows,), optional
+            Rows of one group share a fold. By default rows with equal features are a group.
 
         Returns
         -------
@@ -181,37 +193,37 @@ class RiskRejector(RejectingRegressor):
         with self._all_or_nothing():
             self._check_parameters()
             self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
-            rows = self._rows_without_cost(X, y, sample_weight)
+            cv = self.cv if self._cross_fits else None
+            rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=cv, merge_costs=True)
             random = check_random_state(self.random_state)
             self._encoder = TableEncoder().fit(rows.X, rows.weight)
             self._target = target_moments(rows.y, rows.weight)
-            splits = self._splits(rows, random)
-            self._fit_regressors(rows, splits, random)
-            self._fit_risk(rows, splits, random)
+            self._fit_rows(rows, self._encoder.transform(rows.X), random)
         return self
 
-    def expected_loss(self, X: Any) -> Floats:
-        """Give the estimated risk E[(h(x) - y)^2 | x] of every row, in squared units of the target, or that of `loss`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
-        return self._risk_of(*self._ask(self.regressors_, self._check_new_rows(X)))
-
-    @property
-    def serves_any_cost(self) -> bool:
-        """True: the model of the risk knows nothing of the cost."""
-        return True
+    def _fit_rows(self, rows: Rows, features: Floats, random: np.random.RandomState) -> None:
+        splits = self._splits(rows, random)
+        fitted = self._fit_regressors(rows, features, splits, random)
+        self.regressors_ = list(fitted.models)
+        self._has_members = any(hasattr(model, "predict_members") for model in self.regressors_)
+        tested = np.sort(np.concatenate([test for _, test in splits]))  # rows with residuals
+        error = self.loss_.of_rows(fitted.out_of_fold.mean[tested] - rows.y[tested])
+        inputs = self._risk_inputs(features, fitted.out_of_fold)[tested]
+        part = default_risk_model() if self.risk is None else self.risk
+        folds = self._risk_folds(rows, splits, tested, random)
+        risk = learn_risk(part, Sample(inputs, error, rows.weight[tested]), folds, random, self.n_jobs)
+        self.risks_, self.scale_ = list(risk.models), risk.scale
+        self._risk_factor = self._estimate_factor(features, random)
+        self._surcharge = self._learn_surcharge(rows, features, splits, error, random)
+        if folds is not None and (self.prefit or self.residuals != "train"):
+            expected = np.full(len(rows), np.nan)
+            expected[tested] = self._risk_factor * risk.out_of_fold
+            self.out_of_fold_ = self._out_of_fold_table(rows, fitted.out_of_fold.mean, expected)
 
     def _check_parameters(self) -> None:
         for name in ("regressor", "risk"):
             if getattr(self, name) is not None:
-                check_part(getattr(self, name), name)
+                check_subestimator(getattr(self, name), name)
         require(self.residuals in _RESIDUALS, "residuals", f"one of {_RESIDUALS}", self.residuals)
         require(is_rate(self.holdout) and self.holdout < 1, "holdout", "between 0 and 1", self.holdout)
         check_folds(self.cv)
@@ -221,6 +233,8 @@ class RiskRejector(RejectingRegressor):
 
     def _check_prefit(self) -> None:
         require(self.regressor is not None, "regressor", "given where prefit=True", None)
+        rule = "left at 'crossfit' where prefit=True, which makes it void"
+        require(self.residuals == "crossfit", "residuals", rule, self.residuals)
         try:
             check_is_fitted(self.regressor)
         except NotFittedError as error:
@@ -229,86 +243,94 @@ class RiskRejector(RejectingRegressor):
                 "fit it first, to other rows, or leave prefit=False"
             ) from error
 
-    def _rows_without_cost(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Rows:
-        """Check everything, the cost too, and give canonical rows that know nothing of it."""
-        return self._training_rows(X, y, self.cost_, sample_weight, cv=self.cv if self._divides else None)
-
     @property
-    def _divides(self) -> bool:
+    def _cross_fits(self) -> bool:
         return self.residuals == "crossfit" and not self.prefit
 
     def _splits(self, rows: Rows, random: np.random.RandomState) -> list[Split]:
-        """Pairs of the rows a regressor is fitted to and the rows its residuals are taken of."""
-        if self._divides:
+        """Give the rows that each regressor is fitted to, and the rows its residuals are taken of."""
+        if self._cross_fits:
             return folds_of(rows, self.cv, random)
         everything = np.arange(len(rows))
         if self.prefit or self.residuals == "train":
             return [(everything, everything)]
         return [held_out_split(rows, self.holdout, random)]
 
-    def _fit_regressors(self, rows: Rows, splits: list[Split], random: np.random.RandomState) -> None:
-        self._asks_rows = bool(self.prefit)
-        if self.prefit:
-            self.regressors_ = [self.regressor]
-            return
-        part = regressor_for(self.loss_) if self.regressor is None else self.regressor
-        part = for_targets(part, self._n_targets)
-        features = self._encoder.transform(rows.X)
-        samples = [(features[train], rows.y[train], rows.weight[train]) for train, _ in splits]
-        self.regressors_ = fit_parts(part, samples, random, self.n_jobs)
+    def _fit_regressors(
+        self, rows: Rows, features: Floats, splits: list[Split], random: np.random.RandomState
+    ) -> CrossFitted:
+        """Fit the regressors, and predict the rows that their residuals are taken of."""
+        sample = Sample(features, rows.y, rows.weight)
+        part = default_regressor(self.loss_) if self.regressor is None else self.regressor
+        if self._cross_fits:
+            return cross_fit(part, sample, splits, random, n_jobs=self.n_jobs)
+        train, test = splits[0]
+        with one_thread():
+            model = part
+            if not self.prefit:
+                model = fit_subestimator(seeded(for_targets(part, self._n_targets), random), *sample.take(train))
+            mean, spread = np.full_like(rows.y, np.nan), np.full(len(rows), np.nan)
+            residual_rows = rows.take(test).X if self.prefit else features[test]
+            mean[test], spread[test] = predict(model, residual_rows, self._n_targets)
+        return CrossFitted((model,), Prediction(mean, spread))
 
-    def _fit_risk(self, rows: Rows, splits: list[Split], random: np.random.RandomState) -> None:
-        part = risk_model() if self.risk is None else self.risk
-        residuals = self._residuals(rows, splits)
-        self._risk = learn_risk(part, residuals, self._risk_folds(splits, random), random, self.n_jobs)
-        self.risk_, self.scale_ = self._risk.model, self._risk.scale
-
-    def _risk_folds(self, splits: list[Split], random: np.random.RandomState) -> NDArray[np.intp] | None:
-        """Give each residual a fold, by which to cross-fit the risk: that of "crossfit", or else one at random."""
-        if not self.rescale:
+    def _risk_folds(
+        self, rows: Rows, splits: list[Split], tested: NDArray[np.intp], random: np.random.RandomState
+    ) -> list[Split] | None:
+        """Give the folds of the residuals, by which the risk is cross-fitted; those of "crossfit" stay as they are."""
+        if not self.rescale or len(tested) < 2:
             return None
-        sizes = [len(test) for _, test in splits]
-        if len(splits) > 1:
-            return np.repeat(np.arange(len(splits)), sizes)
-        count = self.cv if is_count(self.cv) else _FOLDS
-        return random.permutation(np.arange(sizes[0]) % min(count, sizes[0]))
+        if not self._cross_fits:
+            return folds_of(rows.take(tested), self.cv if is_count(self.cv) else _FOLDS, random)
+        parts = [np.searchsorted(tested, np.sort(test)) for _, test in splits]
+        everything = np.arange(len(tested))
+        return [(np.setdiff1d(everything, part), part) for part in parts] if len(parts) > 1 else None
 
-    def _residuals(self, rows: Rows, splits: list[Split]) -> Sample:
-        """Give the inputs (row, input), targets (row,) and weights (row,) of the risk model, split by split."""
-        inputs, error, weight = [], [], []
-        for model, (_, test) in zip(self.regressors_, splits, strict=True):  # by "crossfit", one that saw none of them
-            left_out = rows.take(test)
-            features, said = self._ask([model], left_out.X)
-            inputs.append(self._risk_inputs(features, said))
-            error.append(self.loss_.of_rows(said.prediction - left_out.y))
-            weight.append(left_out.weight)
-        return np.concatenate(inputs), np.concatenate(error), np.concatenate(weight)
-
-    def _ask(self, models: list[Any], X: Any) -> tuple[Floats, Answers]:
-        """Give the features of the rows, and what the models say about them."""
-        features = self._encoder.transform(X)
-        return features, answers(models, X if self._asks_rows else features, self._n_targets)
-
-    def _predictions(self, rows: Any) -> Floats:
-        return self._ask(self.regressors_, rows)[1].prediction
-
-    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        features, said = self._ask(self.regressors_, rows)
-        return said.prediction, cost - self._risk_of(features, said)
-
-    def _risk_of(self, features: Floats, said: Answers) -> Floats:
-        risk = self._risk(self._risk_inputs(features, said))
-        if self.loss_ != SQUARED:
-            return risk
-        # the mean of the regressors is better than one of them by the variance round it
-        return np.maximum(risk - said.ambiguity, risk / 2)
-
-    def _risk_inputs(self, features: Floats, said: Answers) -> Floats:
-        """Give what the risk model sees (row, input); predictions are standardised like the features."""
+    def _risk_inputs(self, features: Floats, prediction: Prediction) -> Floats:
+        """Give the inputs of the risk model (row, input); predictions are standardised like the features."""
         if not self.sees_prediction:
             return features
         mean, scale = self._target
-        inputs = [features, (said.prediction - mean) / scale]
-        if any(hasattr(model, "predict_members") for model in self.regressors_):
-            inputs.append(said.spread / scale)
+        inputs = [features, (prediction.mean - mean) / scale]
+        if self._has_members:
+            inputs.append(prediction.spread / scale)
         return np.column_stack(inputs)
+
+    def _estimate_factor(self, features: Floats, random: np.random.RandomState) -> float:
+        if len(self.regressors_) == 1:
+            return 1.0
+        between = interpolated_rows(features, self._encoder.slices, random)
+        with one_thread():
+            return ensemble_factor(*self._fold_estimates(None, between), self.loss_)
+
+    def _learn_surcharge(
+        self, rows: Rows, features: Floats, splits: list[Split], error: Floats, random: np.random.RandomState
+    ) -> Surcharge:
+        if self.prefit:  # its columns cannot be blanked: take the extra loss of a constant prediction
+            constant = self.loss_.of_rows(np.broadcast_to(self._target[0], rows.y.shape) - rows.y).mean()
+            return Surcharge.constant(len(self._encoder.slices), float(constant - error.mean()))
+        tests = [test for _, test in splits]
+        if len(tests) != len(self.regressors_):
+            tests = [np.concatenate(tests)]
+        held_out = [
+            HeldOut(features[test], rows.y[test], partial(_mean_prediction, model, self._n_targets))
+            for model, test in zip(self.regressors_, tests, strict=True)
+        ]
+        with one_thread():
+            return Surcharge.learn(self._encoder, held_out, self.loss_, random)
+
+    def _fold_outputs(self, rows: Any, features: Floats) -> list[Prediction]:
+        return [predict(model, rows if self.prefit else features, self._n_targets) for model in self.regressors_]
+
+    def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
+        return np.array([prediction.mean for prediction in self._fold_outputs(rows, features)])
+
+    def _fold_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
+        predictions = self._fold_outputs(rows, features)
+        inputs = [self._risk_inputs(features, prediction) for prediction in predictions]
+        risk = CrossFittedRisk(tuple(self.risks_), self.scale_)
+        return np.array([prediction.mean for prediction in predictions]), risk.by_fold(inputs)
+
+
+def _mean_prediction(model: Any, n_targets: int, features: Floats) -> Floats:
+    return predict(model, features, n_targets).mean

@@ -1,4 +1,4 @@
-"""GaussianProcess: standardised rows and target in, a smooth regressor with a length scale for each feature out."""
+"""Gaussian process regression with a length scale for each feature, in bounded time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEPS = 20
 
 
 class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Gaussian process with a Matern kernel, whose scales are learned from some of the rows: that bounds the time.
+    """Gaussian process with a Matern kernel, whose scales are learned from some of the rows, to bound the time.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows = check_random_state(self.random_state).permutation(len(y))[: self.most_rows]
         some = rows[: self.scale_rows]
         learned = _learned_kernel(X[some], y[some])
-        noise = learned.k2.noise_level / weight[rows]  # as if each row were so many
+        noise = learned.k2.noise_level / weight[rows]  # a weight of two equals two copies
         self.process_ = GaussianProcessRegressor(learned.k1, alpha=noise, optimizer=None).fit(X[rows], y[rows])
         return self
 
@@ -69,7 +69,7 @@ def _learned_kernel(X: Floats, y: Floats) -> Any:
     smooth = Matern(np.full(features, features**0.5), _LENGTHS, nu=2.5)
     kernel = ConstantKernel(1.0, (1e-2, 1e3)) * smooth + WhiteKernel(0.1, (1e-4, 2.0))
     with warnings.catch_warnings():
-        # a length at its bound only says that the feature does not matter
+        # a length at its bound only means that the feature does not matter
         warnings.simplefilter("ignore", ConvergenceWarning)
         return GaussianProcessRegressor(kernel, optimizer=_few_steps).fit(X, y).kernel_
 
@@ -77,6 +77,6 @@ def _learned_kernel(X: Floats, y: Floats) -> Any:
 def _few_steps(
     objective: Callable[[Floats], tuple[float, Floats]], start: Floats, bounds: Floats
 ) -> tuple[Floats, float]:
-    """Go downhill for some steps; the last digits of a length scale are not worth the rest."""
+    """Take a bounded number of steps; the last digits of a length scale do not matter."""
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS})
     return found.x, float(found.fun)

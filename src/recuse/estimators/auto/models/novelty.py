@@ -1,20 +1,23 @@
-"""Novelty: training features in, how far any row is from the rows like it out."""
+"""Distance of rows to the training rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-__all__ = ["Novelty"]
+from recuse.tabular.folds import Split
+
+__all__ = ["Novelty", "out_of_fold_novelty"]
 
 Floats = NDArray[np.float64]
 
 _NEIGHBOURS = 5
-_MOST_ROWS = 5000  # to be near to
+_MOST_ROWS = 5000  # that distances are measured to
 _FLOOR = 1e-2  # in standard deviations of a feature; keeps the logarithm finite
 
 
@@ -22,37 +25,39 @@ _FLOOR = 1e-2  # in standard deviations of a feature; keeps the logarithm finite
 class Novelty:
     """The logarithm of the mean distance to the five nearest training rows, in standardised features.
 
-    Errors are larger where there is little to learn from, and an unusual row is unusual whatever its prediction.
+    Errors are larger where there are few rows to learn from.
 
     Attributes
     ----------
     neighbours : NearestNeighbors
-        Fitted to the training rows, or to a sample of many.
+        Fitted to the training rows, or to a sample of them.
+
+    Examples
+    --------
+    >>> novelty = Novelty.learn(np.zeros((20, 1)), np.random.RandomState(0))
+    >>> near, far = novelty(np.array([[0.0], [9.0]]))
+    >>> bool(near < far)
+    True
     """
 
-    neighbours: Any
+    neighbours: NearestNeighbors
 
     @classmethod
-    def learn(cls, features: Floats, random: np.random.RandomState) -> tuple[Self, Floats]:
-        """Learn from training rows (row, feature); also give the novelty of each, its own row not counted.
-
-        Examples
-        --------
-        >>> crowd, loner = np.zeros((20, 1)), np.full((1, 1), 9.0)
-        >>> novelty, known = Novelty.learn(np.concatenate([crowd, loner]), np.random.RandomState(0))
-        >>> bool(known[-1] > known[0]), bool(novelty(np.full((1, 1), 5.0))[0] > novelty(np.zeros((1, 1)))[0])
-        (True, True)
-        """
+    def learn(cls, features: Floats, random: np.random.RandomState) -> Self:
+        """Keep the training rows (row, feature), or a sample of them."""
         count = len(features)
         chosen = np.sort(random.choice(count, min(count, _MOST_ROWS), replace=False))
-        nearest = NearestNeighbors(n_neighbors=min(_NEIGHBOURS + 1, len(chosen))).fit(features[chosen])
-        distance, _ = nearest.kneighbors(features)
-        own = np.isin(np.arange(count), chosen)  # the nearest row to such a row is itself
-        mean = np.where(own, distance[:, 1:].mean(axis=1), distance[:, :-1].mean(axis=1))
-        return cls(nearest), np.log(mean + _FLOOR)
+        return cls(NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(chosen))).fit(features[chosen]))
 
     def __call__(self, features: Floats) -> Floats:
-        """Give the novelty (row,) of new rows."""
-        count = max(1, self.neighbours.n_neighbors - 1)
-        distance, _ = self.neighbours.kneighbors(features, n_neighbors=count)
+        """Give the novelty (row,) of rows that are not among the training rows."""
+        distance, _ = self.neighbours.kneighbors(features)
         return np.asarray(np.log(distance.mean(axis=1) + _FLOOR))
+
+
+def out_of_fold_novelty(features: Floats, splits: Sequence[Split], random: np.random.RandomState) -> Floats:
+    """Give the novelty (row,) of each row by the training rows of its fold; NaN for rows in no test part."""
+    novelty = np.full(len(features), np.nan)
+    for train, test in splits:
+        novelty[test] = Novelty.learn(features[train], random)(features[test])
+    return novelty

@@ -1,4 +1,4 @@
-"""Prepared: a regressor that minds scales and skewed columns in, one that does not out."""
+"""Ranks of the features and a standardised target, for regressors that depend on scales."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils import Tags, get_tags
 
 from recuse.tabular.units import target_moments
 
-__all__ = ["Prepared"]
+__all__ = ["RankFeatures"]
 
 Floats = NDArray[np.float64]
 
@@ -20,24 +20,25 @@ _HALF_WIDTH = 3**0.5  # of the uniform distribution of standard deviation 1
 _MOST_QUANTILES = 100
 
 
-class Prepared(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Give a regressor the rank of each value in its column, and a standardised target.
+class RankFeatures(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Fit a regressor to the rank of each value in its column, and to a standardised target.
 
-    Trees do not mind a skewed column or a large target; networks and kernels do. The ranks are spread evenly over
-    [-1.7, 1.7], so that their standard deviation is 1. Columns of one or two values stay as they are.
+    Networks and kernels depend on skewed columns; trees stop splitting where the variance of the target is near the
+    machine precision. The ranks are spread evenly over [-1.7, 1.7], so that their standard deviation is 1. Columns of
+    one or two values are left as they are.
 
     Parameters
     ----------
     regressor : estimator
     ranks : {"beside", "instead", "none"}, default="beside"
-        Whether the regressor sees the ranks beside the values, in their place, or not at all.
+        Whether the ranks are inputs beside the values, in their place, or not at all.
     scale_target : bool, default=True
 
     Examples
     --------
     >>> from sklearn.linear_model import Ridge
     >>> X = np.array([[1.0], [10.0], [100.0], [1000.0]])
-    >>> Prepared(Ridge(1e-6), ranks="instead").fit(X, np.arange(4.0)).predict(X).round(2) + 0.0
+    >>> RankFeatures(Ridge(1e-6), ranks="instead").fit(X, np.arange(4.0)).predict(X).round(2) + 0.0
     array([0., 1., 2., 3.])
     """
 
@@ -49,7 +50,7 @@ class Prepared(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.scale_target = scale_target
 
     def __sklearn_tags__(self) -> Tags:
-        """Tell scikit-learn that it can do what the regressor can."""
+        """Describe the estimator to scikit-learn: several targets if the regressor can predict them."""
         tags: Tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = get_tags(self.regressor).target_tags.multi_output
         return tags
@@ -59,15 +60,15 @@ class Prepared(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._learn_ranks(X)
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         self.target_ = target_moments(y, weight) if self.scale_target else (0.0, 1.0)
-        mean, scale = self.target_
+        mean, scale = self.target_ = self.target_[0], self.target_[1] or 1.0
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.regressor_ = clone(self.regressor).fit(self._seen(X), (y - mean) / scale, **weights)
+        self.regressor_ = clone(self.regressor).fit(self._inputs(X), (y - mean) / scale, **weights)
         return self
 
     def predict(self, X: Floats) -> Floats:
-        """Ask the regressor, in the user's units."""
+        """Predict every row, in the user's units."""
         mean, scale = self.target_
-        return np.asarray(self.regressor_.predict(self._seen(X)) * scale + mean)
+        return np.asarray(self.regressor_.predict(self._inputs(X)) * scale + mean)
 
     def _learn_ranks(self, X: Floats) -> None:
         ranked = [self.ranks != "none" and len(np.unique(column)) > 2 for column in X.T]
@@ -76,7 +77,7 @@ class Prepared(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             quantiles = min(_MOST_QUANTILES, len(X))
             self.ranks_ = QuantileTransformer(n_quantiles=quantiles, random_state=0).fit(X[:, self.columns_])
 
-    def _seen(self, X: Floats) -> Floats:
+    def _inputs(self, X: Floats) -> Floats:
         if not len(self.columns_):
             return X
         ranks = (2 * self.ranks_.transform(X[:, self.columns_]) - 1) * _HALF_WIDTH

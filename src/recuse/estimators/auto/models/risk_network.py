@@ -1,4 +1,4 @@
-"""RiskNetwork: inputs and errors in, networks of the expected error out.
+"""Networks of the expected loss, fitted by the gamma deviance.
 
 Their output is log R. Half the deviance of the gamma distribution, e/R - log(e/R) - 1, is a function of the residual
 d = log R - log e alone: exp(-d) + d - 1. Its mean is least where R is the mean of e. If residuals are normal, it is
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from torch import Tensor
 
-from recuse.estimators.auto.models.rank_features import Prepared
+from recuse.estimators.auto.models.rank_features import RankFeatures
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.losses import TargetLoss, Values
 
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 _STEEPEST = 4.0  # beyond an error of exp(4) times the risk, the loss goes on as a straight line
 _FLOOR = 1e-3  # of the mean error; keeps the logarithm of no error at all finite
-_TAIL = 0.005  # share of the training rows at either end beyond which no answer goes
+_TAIL = 0.005  # share of the training rows at either end beyond which predictions are clipped
 
 
 @final
@@ -70,15 +70,15 @@ class LogRatio(TargetLoss):
 
     @property
     def name(self) -> str:
-        """The name "log_ratio"; `recuse.losses.get` does not know it."""
+        """The name "log_ratio"; it is not among those of `recuse.losses.get`."""
         return "log_ratio"
 
 
 class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The mean of a target >= 0 by small networks that learn its logarithm from the gamma deviance.
 
-    No answer is further out than nearly all answers about the training rows: an exponential of something unusual
-    knows no bounds.
+    Predictions are clipped to the range of nearly all predictions of the training rows, since an exponential has no
+    bound of its own.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Learn from errors y >= 0."""
+        """Fit to losses y >= 0."""
         networks = StackedMLPRegressor(
             hidden=self.hidden,
             epochs=self.epochs,
@@ -122,14 +122,14 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
         )
         self.floor_ = _FLOOR * float(np.average(y, weights=sample_weight)) or 1.0
-        self.networks_ = Prepared(networks, scale_target=False).fit(X, np.log(y + self.floor_), sample_weight)
+        self.networks_ = RankFeatures(networks, scale_target=False).fit(X, np.log(y + self.floor_), sample_weight)
         self.limits_ = np.quantile(self.networks_.predict(X), [_TAIL, 1 - _TAIL])
         return self
 
     def predict(self, X: Floats) -> Floats:
-        """Give the expected error of every row."""
-        answer = np.exp(self.networks_.predict(X).clip(*self.limits_)) - self.floor_
-        return np.asarray(answer.clip(min=0.0))
+        """Predict the expected loss of every row."""
+        prediction = np.exp(self.networks_.predict(X).clip(*self.limits_)) - self.floor_
+        return np.asarray(prediction.clip(min=0.0))
 
 
 def _exp(values: Values) -> Values:

@@ -1,4 +1,4 @@
-"""Trials: what does not fit into the time is fitted to fewer rows or left out, and says so."""
+"""What does not fit into the time limit is fitted to fewer rows or left out, with a note."""
 
 import time
 
@@ -8,14 +8,17 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
-from recuse.estimators.auto.candidates import LEARNERS, Learner, chosen
-from recuse.estimators.auto.crossfit import Setting, run_trials
-from recuse.estimators.auto.time_budget import Clock, affordable_rows
+from recuse.estimators.auto.candidates import LEARNERS, Learner, choose
+from recuse.estimators.auto.time_budget import TimeBudget, affordable_rows
+from recuse.estimators.auto.trials import Setting, run_trials
+from recuse.estimators.crossfitting import Sample, cross_fit
 from recuse.losses import SQUARED, Pinball
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(3000, 2))
-SAMPLE = X, X[:, 0] + RANDOM.normal(size=3000), np.ones(3000)
+SAMPLE = Sample(X, X[:, 0] + RANDOM.normal(size=3000), np.ones(3000))
+FOLD = np.arange(3000) % 3
+SPLITS = [(np.flatnonzero(k != FOLD), np.flatnonzero(k == FOLD)) for k in range(3)]
 
 
 class Slow(RegressorMixin, BaseEstimator):
@@ -34,61 +37,57 @@ class Slow(RegressorMixin, BaseEstimator):
         return np.full(len(X), self.mean_)
 
 
-def setting(limit=None, folds=3):
-    fold = np.arange(3000) % folds
-    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
-    return Setting(splits, SQUARED, np.random.RandomState(0), Clock(limit), None, lambda: None)
+def run(learners, limit=None):
+    def fit(estimator, sample, most_rows):
+        return cross_fit(estimator, sample, SPLITS, np.random.RandomState(0), most_rows=most_rows)
+
+    setting = Setting(2000, 3, SQUARED, TimeBudget(limit), None)
+    return run_trials(learners, SAMPLE, fit, setting, until=1.0)
 
 
 def learner(part, **more):
     return Learner(lambda n_rows, loss: part, **more)
 
 
-def test_a_model_is_asked_only_about_rows_it_has_not_seen():
-    (trial,) = run_trials({"nearest": learner(KNeighborsRegressor(1))}, SAMPLE, setting(), until=1.0)
-    assert np.mean((trial.said - SAMPLE[1]) ** 2) > 1.5  # 0 if it had seen them, 2 for two draws of the noise
-    assert len(trial.models) == 3
+def test_a_model_predicts_only_rows_it_was_not_fitted_to():
+    (trial,) = run({"nearest": learner(KNeighborsRegressor(1))})
+    assert np.mean((trial.fitted.out_of_fold.mean - SAMPLE.target) ** 2) > 1.5  # 0 if fitted to them, 2 for two draws
+    assert len(trial.fitted.models) == 3
 
 
 def test_without_a_limit_all_rows_are_fitted_to():
-    trials = run_trials({"a": learner(Ridge()), "b": learner(Slow(per_row=1e-6))}, SAMPLE, setting(), until=1.0)
+    trials = run({"a": learner(Ridge()), "b": learner(Slow(per_row=1e-6))})
     assert [trial.rows for trial in trials] == [2000, 2000]
     assert [trial.note for trial in trials] == ["", ""]
 
 
 def test_what_would_take_too_long_is_fitted_to_fewer_rows():
-    (trial,) = run_trials({"slow": learner(Slow(per_row=1e-3))}, SAMPLE, setting(limit=2.5), until=1.0)
+    (trial,) = run({"slow": learner(Slow(per_row=1e-3))}, limit=2.5)
     assert 200 <= trial.rows < 1000  # all rows would take 6 s
     assert trial.note == f"fitted to {trial.rows} of 2000 rows, for lack of time"
 
 
 def test_what_has_no_chance_is_left_out():
-    trials = run_trials(
-        {"slow": learner(Slow(fixed=0.5)), "ridge": learner(Ridge())}, SAMPLE, setting(limit=2.5), until=1.0
-    )
+    trials = run({"slow": learner(Slow(fixed=0.5)), "ridge": learner(Ridge())}, limit=2.5)
     slow, ridge = trials
-    assert not slow.tried
+    assert slow.fitted is None
     assert slow.note == "left out: no time"
-    assert ridge.tried
+    assert ridge.fitted is not None
 
 
 def test_something_is_fitted_however_short_the_time():
-    trials = run_trials(
-        {"slow": learner(Slow(fixed=0.05)), "other": learner(Ridge())}, SAMPLE, setting(limit=1e-3), until=1.0
-    )
-    assert any(trial.tried for trial in trials)
+    trials = run({"slow": learner(Slow(fixed=0.05)), "other": learner(Ridge())}, limit=1e-3)
+    assert any(trial.fitted for trial in trials)
 
 
 def test_a_learner_for_other_tables_is_left_out():
-    trials = run_trials(
-        {"small": learner(Ridge(), most_rows=100), "ridge": learner(Ridge())}, SAMPLE, setting(), until=1.0
-    )
-    assert {trial.name: trial.tried for trial in trials} == {"small": False, "ridge": True}
+    trials = run({"small": learner(Ridge(), most_rows=100), "ridge": learner(Ridge())})
+    assert {trial.name: trial.fitted is not None for trial in trials} == {"small": False, "ridge": True}
     assert not LEARNERS["extra_trees"].suits(100, Pinball(0.9))
     assert LEARNERS["networks"].suits(10**6, Pinball(0.9))
 
 
-def test_the_time_of_a_fit_is_foretold():
+def test_the_time_of_a_fit_is_predicted():
     rows = affordable_rows(Slow(per_row=1e-4), 1.0, SAMPLE, rounds=2, rows=3000, seconds=0.3)
     assert 500 < rows < 1600  # 0.7 of the time that is left, for two fits
     assert affordable_rows(Ridge(), 1.0, SAMPLE, rounds=2, rows=3000, seconds=10) == 3000
@@ -97,11 +96,16 @@ def test_the_time_of_a_fit_is_foretold():
 @pytest.mark.parametrize("given", ["boosting", [], 3, {}])
 def test_learners_of_the_wrong_form_are_named(given):
     with pytest.raises(ValueError, match="learners must be None, a mapping of names to regressors, or a list of names"):
-        chosen(given, LEARNERS, "learners")
+        choose(given, LEARNERS, "learners")
 
 
 def test_unknown_learners_are_named():
     with pytest.raises(ValueError, match=r"learners\['magic'\] must be an estimator or one of \['boosting'"):
-        chosen(["magic"], LEARNERS, "learners")
+        choose(["magic"], LEARNERS, "learners")
     with pytest.raises(ValueError, match=r"learners\['mine'\] must be an estimator with fit, predict and get_params"):
-        chosen({"mine": 3}, LEARNERS, "learners")
+        choose({"mine": 3}, LEARNERS, "learners")
+
+
+def test_an_error_names_the_learners_if_none_suits():
+    with pytest.raises(ValueError, match="at least one learner must suit 2000 rows and the squared loss, got none"):
+        run({"small": learner(Ridge(), most_rows=100)})

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import check_grad
+from sklearn.exceptions import ConvergenceWarning
 
 from recuse import losses
-from recuse.estimators.auto import blending as blend
+from recuse.estimators.auto import weights as blend
 from recuse.metrics import rcr_loss_rows
 
 positive = st.floats(1e-3, 1e3)
@@ -29,16 +30,18 @@ def test_no_risk_is_better_than_the_true_one(error, cost, factor):
     assert loss(error) <= loss(error * factor) + 1e-9 * (error + cost)
 
 
-def test_the_share_accepted_is_the_slope_of_the_loss_in_the_error():
-    risk, cost = np.array([0.1, 1.0, 3.0, 50.0]), np.full(4, 2.0)
-    slope = blend.loss_over_costs(np.full(4, 3.0), risk, cost) - blend.loss_over_costs(np.full(4, 2.0), risk, cost)
-    np.testing.assert_allclose(blend.share_accepted(risk, cost), slope)
-
-
 def test_a_free_rejection_is_always_taken():
     free = np.zeros(2)
-    np.testing.assert_array_equal(blend.share_accepted(np.array([0.0, 1.0]), free), 0)
     np.testing.assert_array_equal(blend.loss_over_costs(np.ones(2), np.array([0.0, 1.0]), free), 0)
+
+
+def test_weights_that_did_not_converge_are_replaced_with_a_warning(monkeypatch):
+    real = blend.minimize
+    monkeypatch.setattr(blend, "minimize", lambda *args, **kwargs: real(*args, **kwargs | {"options": {"maxiter": 0}}))
+    slopes = np.array([0.1, 3.0, 3.0])
+    with pytest.warns(ConvergenceWarning, match="the weights of a blend did not converge"):
+        weights = blend.convex_weights(lambda weights: (float(weights @ slopes), slopes), 3, rows=10_000)
+    np.testing.assert_array_equal(weights, [1, 0, 0])
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "pinball:0.8"])

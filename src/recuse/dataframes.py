@@ -1,0 +1,232 @@
+"""Conversion of tables and columns of any dataframe library, and alignment of their rows by label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types
+
+__all__ = [
+    "aligned",
+    "aligned_columns",
+    "check_target_type",
+    "float_array",
+    "row_index",
+    "row_name",
+    "to_pandas",
+    "unmasked",
+]
+
+Floats = NDArray[np.float64]
+
+_NOT_NUMBERS = {"complex", "date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64"}
+
+
+def to_pandas(data: Any) -> Any:
+    """Convert tables and columns of polars, pyarrow and the like to pandas; return anything else unchanged.
+
+    Columns are converted one by one through numpy, so polars data need no pyarrow.
+
+    Examples
+    --------
+    >>> to_pandas([1.0, 2.0])
+    [1.0, 2.0]
+    >>> import polars
+    >>> to_pandas(polars.DataFrame({"weight": [1.5, None], "origin": ["eu", "us"]}))
+       weight origin
+    0     1.5     eu
+    1     NaN     us
+    """
+    if isinstance(data, pd.DataFrame | pd.Series):
+        return data
+    wrapped = nw.from_native(data, pass_through=True, allow_series=True)
+    if isinstance(wrapped, nw.LazyFrame):
+        raise TypeError(
+            f"a table must be in memory, got {type(data).__module__}.{type(data).__name__}: collect it first"
+        )
+    if not isinstance(wrapped, nw.DataFrame | nw.Series):
+        return data
+    if wrapped.implementation.is_pandas_like():
+        return wrapped.to_pandas()
+    if isinstance(wrapped, nw.Series):
+        return _series(wrapped)
+    return pd.DataFrame({name: _series(wrapped[name]) for name in wrapped.columns})
+
+
+def _series(column: nw.Series[Any]) -> pd.Series[Any]:
+    dtype = column.dtype
+    if isinstance(dtype, nw.Enum):
+        cells = column.cast(nw.String).to_numpy()
+        return pd.Series(pd.Categorical(cells, categories=list(dtype.categories)), name=column.name)
+    if isinstance(dtype, nw.Categorical):  # its levels may be shared with other columns, so they are not declared
+        column = column.cast(nw.String)
+    series: pd.Series[Any] = pd.Series(column.to_numpy(), name=column.name)
+    if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
+        series = series.dt.tz_localize("UTC").dt.tz_convert(dtype.time_zone)
+    return series
+
+
+def row_index(X: Any) -> pd.Index[Any] | None:
+    """Give the row labels of a pandas table or column, None for anything else.
+
+    Examples
+    --------
+    >>> row_index(pd.DataFrame({"a": [1.0]}, index=["first"])).tolist()
+    ['first']
+    >>> row_index([[1.0]]) is None
+    True
+    """
+    return X.index if isinstance(X, pd.DataFrame | pd.Series) else None
+
+
+def row_name(row: int, index: pd.Index[Any] | None = None) -> str:
+    """Name a row in an error message, by its position and, where the labels are other than positions, its label.
+
+    Examples
+    --------
+    >>> row_name(1), row_name(1, pd.RangeIndex(3)), row_name(1, pd.Index(["a", "b"]))
+    ('row 1', 'row 1', "row 1 (label 'b')")
+    """
+    if index is None or index.equals(pd.RangeIndex(len(index))):
+        return f"row {row}"
+    return f"row {row} (label {_label(index[row])})"
+
+
+def aligned(values: Any, index: pd.Index[Any] | None, name: str) -> Any:
+    """Bring a column or table of one row per row of X into the row order of X.
+
+    Rows are matched by label where both sides are pandas objects, and by position otherwise.
+
+    Parameters
+    ----------
+    values : array-like, Series or DataFrame, or anything else
+        Costs, targets, weights or groups. Values without labels are returned as they are, polars and pyarrow data as
+        pandas objects.
+    index : pandas Index or None
+        The labels of the rows of X, see `row_index`.
+    name : str
+        How errors name the values.
+
+    Returns
+    -------
+    array-like, Series or DataFrame
+        Values of another length than X are returned unchanged: the caller checks the length.
+
+    Examples
+    --------
+    >>> aligned(pd.Series([1.0, 2.0], index=["b", "a"]), pd.Index(["a", "b"]), "y").tolist()
+    [2.0, 1.0]
+    >>> aligned(pd.Series([1.0, 2.0], index=["b", "c"]), pd.Index(["a", "b"]), "y")
+    Traceback (most recent call last):
+    ValueError: y must have the row labels of X, got no value for the label 'a' of X; pass an array to match by position
+    """
+    labelled = isinstance(values, pd.DataFrame | pd.Series)
+    values = to_pandas(values)
+    if index is None or not labelled or len(values) != len(index) or values.index.equals(index):
+        return values
+    hint = "pass an array to match by position"
+    absent = ~index.isin(values.index)
+    if absent.any():
+        label = _label(index[absent][0])
+        raise ValueError(f"{name} must have the row labels of X, got no value for the label {label} of X; {hint}")
+    if not (index.is_unique and values.index.is_unique):
+        twice = index if not index.is_unique else values.index
+        label = _label(twice[twice.duplicated()][0])
+        raise ValueError(
+            f"{name} must have unique row labels or those of X in the same order, got {label} twice; {hint}"
+        )
+    return values.reindex(index)
+
+
+def aligned_columns(values: Any, names: tuple[str, ...] | None, name: str) -> Any:
+    """Bring the columns of a table of several targets into the order of `names`; other values stay as they are.
+
+    Examples
+    --------
+    >>> aligned_columns(pd.DataFrame({"b": [1.0], "a": [2.0]}), ("a", "b"), "y").columns.tolist()
+    ['a', 'b']
+    """
+    values = to_pandas(values)
+    if names is None or len(names) < 2 or not isinstance(values, pd.DataFrame) or values.shape[1] != len(names):
+        return values
+    if set(map(str, values.columns)) != set(names):
+        raise ValueError(f"{name} must have the columns {list(names)}, got {list(values.columns)}")
+    return values.set_axis([str(column) for column in values.columns], axis=1)[list(names)]
+
+
+def check_target_type(y: Any, name: str = "y") -> None:
+    """Raise a TypeError if targets are dates, times, durations or complex numbers.
+
+    Examples
+    --------
+    >>> check_target_type([1.0, 2.0])
+    >>> check_target_type(pd.to_datetime(["2024-01-01"]))
+    Traceback (most recent call last):
+    TypeError: y must hold numbers, got datetime64...; convert dates and times to numbers, such as days since ...
+    """
+    kind = _not_numbers(to_pandas(y))
+    if kind is not None:
+        advice = "" if "complex" in kind else "; convert dates and times to numbers, such as days since a fixed date"
+        raise TypeError(f"{name} must hold numbers, got {kind}{advice}")
+
+
+def float_array(values: Any, name: str) -> Floats:
+    """Convert numbers of any array or dataframe library to a float64 array, with NaN for missing values.
+
+    Examples
+    --------
+    >>> float_array(pd.Series([1, None], dtype="Int64"), "cost")
+    array([ 1., nan])
+    >>> float_array(["dear"], "cost")
+    Traceback (most recent call last):
+    ValueError: cost must be numeric, got ['dear']
+    """
+    values = to_pandas(values)
+    kind = _not_numbers(values)
+    if kind is not None:
+        raise ValueError(f"{name} must be numeric, got {kind}")
+    try:
+        if isinstance(values, pd.Series | pd.DataFrame):
+            return values.to_numpy(dtype=np.float64, na_value=np.nan)
+        return unmasked(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numeric, got {values!r:.80}") from error
+
+
+def unmasked(values: np.ma.MaskedArray[Any, Any]) -> Floats:
+    """Give the numbers of a masked array, NaN where they are masked.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
+    array([ 1., nan])
+    """
+    return np.where(np.ma.getmaskarray(values), np.nan, np.ma.getdata(values).astype(np.float64))
+
+
+def _not_numbers(values: Any) -> str | None:
+    """Give the name of the type of dates, times, durations and complex numbers, None for any other."""
+    if isinstance(values, pd.DataFrame):
+        return next((kind for name in range(values.shape[1]) if (kind := _not_numbers(values.iloc[:, name]))), None)
+    if isinstance(values, list | tuple) and len(values) > 0 and np.ndim(values[0]) == 0:
+        kind = types.infer_dtype(values, skipna=True)
+        return kind if kind in _NOT_NUMBERS else None
+    if hasattr(values, "__array__") and not hasattr(values, "dtype"):  # such as an array of pyarrow
+        values = np.asarray(values)
+    dtype = getattr(values, "dtype", None)
+    if getattr(dtype, "kind", None) in ("M", "m", "c") or isinstance(dtype, pd.PeriodDtype):
+        return str(dtype)
+    if getattr(dtype, "kind", None) == "O" and not isinstance(dtype, pd.CategoricalDtype):
+        kind = types.infer_dtype(np.ravel(np.asarray(values, dtype=object)), skipna=True)
+        return kind if kind in _NOT_NUMBERS else None
+    return None
+
+
+def _label(label: Any) -> str:
+    parts = label if isinstance(label, tuple) else (label,)
+    plain = tuple(part.item() if isinstance(part, np.generic) else part for part in parts)
+    return repr(plain if isinstance(label, tuple) else plain[0])

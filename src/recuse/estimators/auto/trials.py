@@ -1,0 +1,130 @@
+"""Trials of the candidates, one after the other, each in its share of the time that is left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from joblib import effective_n_jobs
+
+from recuse.estimators.auto.candidates import Learner
+from recuse.estimators.auto.time_budget import TimeBudget, affordable_rows
+from recuse.estimators.crossfitting import Sample
+from recuse.losses import TargetLoss
+
+__all__ = ["Fit", "Setting", "Trial", "run_trials"]
+
+Fitted = TypeVar("Fitted")
+Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator, to a sample, by at most so many rows
+
+_FEWEST_ROWS = 500  # one learner is fitted to so many if there is no time for any
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all trials of one fit have in common.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the largest training part.
+    fits : int
+        Fits of one candidate.
+    loss : TargetLoss
+    budget : TimeBudget
+    n_jobs : int, optional
+    """
+
+    rows: int
+    fits: int
+    loss: TargetLoss
+    budget: TimeBudget
+    n_jobs: int | None
+
+    @property
+    def rounds(self) -> int:
+        """Fits of one candidate that run one after another."""
+        return math.ceil(self.fits / int(effective_n_jobs(self.n_jobs)))
+
+
+@dataclass(frozen=True)
+class Trial(Generic[Fitted]):
+    """One candidate, fitted or left out.
+
+    Attributes
+    ----------
+    name : str
+    fitted : CrossFitted, CrossFittedRisk or None
+        None if it was left out.
+    rows : int
+        Rows that each model was fitted to, at most.
+    seconds : float
+    note : str
+        Why it was left out, or not fitted to all rows.
+    """
+
+    name: str
+    fitted: Fitted | None = None
+    rows: int = 0
+    seconds: float = 0.0
+    note: str = ""
+
+
+def run_trials(
+    learners: Mapping[str, Learner], sample: Sample, fit: Fit[Fitted], setting: Setting, until: float
+) -> list[Trial[Fitted]]:
+    """Fit one candidate after the other.
+
+    Parameters
+    ----------
+    learners : mapping of str to Learner
+    sample : Sample
+    fit : callable
+    setting : Setting
+    until : float
+        Share of the time limit that may be used when all are done.
+
+    Raises
+    ------
+    ValueError
+        If no candidate suits the number of rows and the loss.
+    """
+    suited = [name for name, learner in learners.items() if learner.suits(setting.rows, setting.loss)]
+    if not suited:
+        raise ValueError(
+            f"at least one learner must suit {setting.rows} rows and the {setting.loss.name} loss, "
+            f"got none among {list(learners)}: pass others"
+        )
+    note = "left out: not for this many rows or this loss"
+    trials: list[Trial[Fitted]] = [Trial(name, note=note) for name in learners if name not in suited]
+    for turn, name in enumerate(suited):
+        seconds = setting.budget.until(until) / (len(suited) - turn)
+        last_resort = turn == len(suited) - 1 and not any(trial.fitted for trial in trials)
+        trials.append(_try(name, learners[name], sample, fit, setting, seconds, last_resort=last_resort))
+    return trials
+
+
+def _try(
+    name: str,
+    learner: Learner,
+    sample: Sample,
+    fit: Fit[Fitted],
+    setting: Setting,
+    seconds: float,
+    *,
+    last_resort: bool,
+) -> Trial[Fitted]:
+    start, rows = time.monotonic(), setting.rows
+    estimator = learner.build(rows, setting.loss)
+    if setting.budget.limited:
+        rows = affordable_rows(estimator, learner.growth, sample, setting.rounds, rows, seconds)
+    if rows == 0 and last_resort:
+        rows = min(setting.rows, _FEWEST_ROWS)
+    if rows == 0:
+        return Trial(name, seconds=time.monotonic() - start, note="left out: no time")
+    fitted = fit(estimator, sample, None if rows == setting.rows else rows)
+    note = "" if rows == setting.rows else f"fitted to {rows} of {setting.rows} rows, for lack of time"
+    return Trial(name, fitted, rows, time.monotonic() - start, note)

@@ -1,0 +1,146 @@
+"""Convex weights of models by their out-of-fold predictions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from recuse.losses import TargetLoss
+
+__all__ = ["convex_weights", "loss_over_costs", "regressor_weights", "risk_weights"]
+
+Floats = NDArray[np.float64]
+
+_SPAN = 4.0  # costs from a quarter to four times the user's own count
+_PRIOR = 25.0  # prior strength of equal weights, in pseudo-rows
+_TOLERANCE = 1e-6
+
+
+def loss_over_costs(error: Floats, risk: Floats, cost: Floats) -> Floats:
+    """RcR loss of each row, averaged over costs from a quarter to four times the given one, evenly in the logarithm.
+
+    A row of risk R is accepted at the costs above R. So it pays its error e at the costs from R to b = 4c, and the
+    cost itself from a = c/4 to R. With dc/c as the measure that is e log(b/R) + (R - a), where R is clipped to
+    [a, b]: up to terms without R, the Poisson deviance of e and R. It is least for a risk that is right near the
+    cost, and varies far less than the loss at one cost.
+
+    Examples
+    --------
+    >>> error, cost = np.ones(3), np.full(3, 2.0)
+    >>> loss_over_costs(error, np.array([0.5, 1.0, 4.0]), cost).round(3)
+    array([1.   , 0.93 , 1.512])
+    """
+    low, high = cost / _SPAN, cost * _SPAN
+    clipped = np.clip(risk, low, high)
+    ratio = np.divide(high, clipped, out=np.ones_like(clipped), where=clipped > 0)  # 1 where a rejection is free
+    return _per_span(error * np.log(ratio) + clipped - low)
+
+
+def _per_span(values: Floats) -> Floats:
+    return np.asarray(values / np.log(_SPAN**2))
+
+
+def convex_weights(objective: Callable[[Floats], tuple[float, Floats]], models: int, rows: int) -> Floats:
+    """Minimise a function of weights >= 0 that sum to one, with a prior of equal weights.
+
+    The result is never worse than equal weights or any single model. If the solver ends without convergence above one
+    of those, that one is returned with a ConvergenceWarning.
+
+    Parameters
+    ----------
+    objective : callable
+        From weights (model,) to its value and gradient (model,); about 1 where the weights are equal.
+    models : int
+    rows : int
+        The prior fades with their number.
+
+    Examples
+    --------
+    >>> slopes = np.array([0.5, 1.5])
+    >>> for rows in (5, 5000):
+    ...     print(convex_weights(lambda weights: (float(weights @ slopes), slopes), 2, rows).round(3) + 0.0)
+    [0.55 0.45]
+    [1. 0.]
+    """
+    equal, strength = np.full(models, 1 / models), _PRIOR / rows
+
+    def penalised(weights: Floats) -> tuple[float, Floats]:
+        value, gradient = objective(weights)
+        apart = weights - equal
+        return value + strength * float(apart @ apart), gradient + 2 * strength * apart
+
+    found = minimize(
+        penalised,
+        equal,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * models,
+        constraints={"type": "eq", "fun": lambda weights: weights.sum() - 1, "jac": np.ones_like},
+        options={"ftol": 1e-10, "maxiter": 200},
+    )
+    weights = np.clip(np.nan_to_num(found.x), 0.0, None)
+    weights = weights / weights.sum() if weights.sum() > 0 else equal
+    starts = [equal, *np.eye(models)]
+    values = [penalised(start)[0] for start in starts]
+    if penalised(weights)[0] <= min(values) + _TOLERANCE:
+        return np.asarray(weights)
+    if not found.success:
+        warnings.warn(f"the weights of a blend did not converge: {found.message}", ConvergenceWarning, stacklevel=2)
+    return np.asarray(starts[int(np.argmin(values))])
+
+
+def regressor_weights(predictions: Floats, target: Floats, weight: Floats, loss: TargetLoss) -> Floats:
+    """Weights of the blend of regressors with the lowest mean loss.
+
+    Parameters
+    ----------
+    predictions : ndarray of shape (model, row) or (model, row, output)
+        Of rows that the models were not fitted to.
+    target : ndarray of shape (row,) or (row, output)
+    weight : ndarray of shape (row,)
+    loss : TargetLoss
+
+    Examples
+    --------
+    >>> from recuse.losses import SQUARED
+    >>> target = np.arange(4.0)
+    >>> regressor_weights(np.array([target + 1, target - 1]), target, np.ones(4), SQUARED).round(3)
+    array([0.5, 0.5])
+    """
+    share = weight / weight.sum()
+    by_cell = share if target.ndim == 1 else np.repeat(share[:, None], target.shape[1], 1) / target.shape[1]
+    scale = float(loss.of_rows(predictions.mean(axis=0) - target) @ share) or 1.0
+
+    def mean_loss(weights: Floats) -> tuple[float, Floats]:
+        residual = np.tensordot(weights, predictions, 1) - target
+        slope = loss.slope(residual, by_cell)
+        return float(loss.of_rows(residual) @ share) / scale, np.tensordot(predictions, slope, target.ndim) / scale
+
+    return convex_weights(mean_loss, len(predictions), len(target))
+
+
+def risk_weights(risks: Floats, error: Floats, cost: Floats, weight: Floats) -> Floats:
+    """Weights of the blend of risk models with the lowest RcR loss over the costs round the given ones.
+
+    Parameters
+    ----------
+    risks : ndarray of shape (model, row)
+        Of rows that the models were not fitted to.
+    error, cost, weight : ndarray of shape (row,)
+    """
+    share = weight / weight.sum()
+    scale = float(loss_over_costs(error, risks.mean(axis=0), cost) @ share) or 1.0
+    low, high = cost / _SPAN, cost * _SPAN
+
+    def mean_loss(weights: Floats) -> tuple[float, Floats]:
+        risk = weights @ risks
+        inside = (risk > low) & (risk < high)
+        slope = _per_span(1 - np.divide(error, risk, out=np.ones_like(risk), where=inside))
+        return float(loss_over_costs(error, risk, cost) @ share) / scale, risks @ (share * slope) / scale
+
+    return convex_weights(mean_loss, len(risks), len(error))

@@ -1,0 +1,131 @@
+"""Cross-fitting: copies of an estimator, each fitted without one fold, and their predictions of that fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from recuse.estimators.subestimators import Prediction, fit_subestimator, for_targets, predict, seeded
+from recuse.tabular.folds import Split, is_partition
+from recuse.threads import one_thread
+
+__all__ = ["CrossFitted", "Sample", "cross_fit", "fit_count"]
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+class Sample(NamedTuple):
+    """Rows to fit an estimator to.
+
+    Attributes
+    ----------
+    inputs : ndarray of shape (row, input)
+    target : ndarray of shape (row,) or (row, output)
+    weight : ndarray of shape (row,)
+    """
+
+    inputs: Floats
+    target: Floats
+    weight: Floats
+
+    def take(self, rows: Places) -> Sample:
+        """Give some of the rows."""
+        return Sample(self.inputs[rows], self.target[rows], self.weight[rows])
+
+    @property
+    def n_outputs(self) -> int:
+        """How many targets there are."""
+        return 1 if self.target.ndim == 1 else self.target.shape[1]
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """Fitted copies of an estimator, and predictions of rows that they were not fitted to.
+
+    Attributes
+    ----------
+    models : tuple of estimator
+        For new rows: one for each fold, whose mean is the prediction; or, where some rows are in no test part, one that
+        is fitted to all rows.
+    out_of_fold : Prediction
+        Of each row by the copy that was not fitted to it; NaN for rows in no test part.
+    """
+
+    models: tuple[Any, ...]
+    out_of_fold: Prediction
+
+
+def cross_fit(
+    estimator: Any,
+    sample: Sample,
+    splits: Sequence[Split],
+    random: np.random.RandomState,
+    *,
+    n_jobs: int | None = None,
+    most_rows: int | None = None,
+    on_fit: Callable[[], None] | None = None,
+) -> CrossFitted:
+    """Fit a copy of the estimator to the training rows of each split and predict its test rows.
+
+    Every fit uses one thread; `n_jobs` processes run side by side. The result does not depend on their number.
+
+    Parameters
+    ----------
+    estimator : estimator
+    sample : Sample
+    splits : sequence of (train, test)
+        No row may be in two test parts.
+    random : RandomState
+        Seeds the copies, and draws rows where there are more than `most_rows`.
+    n_jobs : int, optional
+    most_rows : int, optional
+        Fit each copy to so many rows at most.
+    on_fit : callable, optional
+        Called after each fit.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> x = np.arange(6.0)
+    >>> sample = Sample(x[:, None], 2 * x, np.ones(6))
+    >>> halves = [(np.arange(3), np.arange(3, 6)), (np.arange(3, 6), np.arange(3))]
+    >>> cross_fit(LinearRegression(), sample, halves, np.random.RandomState(0)).out_of_fold.mean.round(6) + 0.0
+    array([ 0.,  2.,  4.,  6.,  8., 10.])
+    """
+    n_rows, n_outputs = len(sample.target), sample.n_outputs
+    complete = is_partition(list(splits), n_rows)
+    parts = list(splits) if complete else [*splits, (np.arange(n_rows), np.arange(0))]
+    whole = for_targets(estimator, n_outputs)
+    work = [(seeded(whole, random), _drawn(train, most_rows, random), test) for train, test in parts]
+    fits = (delayed(_fit_and_predict)(copy, sample, train, test) for copy, train, test in work)
+    mean, spread = np.full_like(sample.target, np.nan), np.full(n_rows, np.nan)
+    models = []
+    for (model, said), (_, _, test) in zip(Parallel(n_jobs, return_as="generator")(fits), work, strict=True):
+        mean[test], spread[test] = said.mean, said.spread
+        models.append(model)
+        if on_fit is not None:
+            on_fit()
+    return CrossFitted(tuple(models if complete else models[-1:]), Prediction(mean, spread))
+
+
+def fit_count(splits: Sequence[Split], n_rows: int) -> int:
+    """How many fits `cross_fit` needs."""
+    return len(splits) + (not is_partition(list(splits), n_rows))
+
+
+def _drawn(rows: Places, most: int | None, random: np.random.RandomState) -> Places:
+    return rows if most is None or len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
+
+
+def _fit_and_predict(copy: Any, sample: Sample, train: Places, test: Places) -> tuple[Any, Prediction]:
+    with one_thread():
+        model = fit_subestimator(copy, *sample.take(train))
+        if len(test) == 0:
+            return model, Prediction(sample.target[test], sample.weight[test])
+        return model, predict(model, sample.inputs[test], sample.n_outputs)

@@ -1,0 +1,166 @@
+"""What the risk-based estimators share: expected losses, decisions at any cost, and out-of-fold results."""
+
+from __future__ import annotations
+
+import pickle
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from recuse.decision import LOSS_SAVED
+from recuse.estimators.base import RejectingRegressor
+from recuse.estimators.risk.surcharge import Surcharge
+from recuse.losses import SQUARED
+from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.rows import Rows
+from recuse.threads import one_thread
+
+__all__ = ["RiskBasedRegressor", "ensemble_factor"]
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 8192  # rows predicted at once
+_LEAST_FACTOR = 0.5
+_MODELS = ("_regressor", "_risk", "regressors_", "risks_")  # attributes of the subclasses that hold fitted models
+
+
+class RiskBasedRegressor(RejectingRegressor):
+    """Accept a row where its expected loss is below its cost.
+
+    `fit` of a subclass sets the private attributes below. The mean over the folds is the prediction and the risk.
+
+    - `_encoder`: from rows to features.
+    - `_risk_factor`: the risk of the mean over the folds, as a share of the mean of their risks.
+    - `_surcharge`: what cells without information add to the expected loss.
+    """
+
+    _several_targets = True
+    _score_unit = LOSS_SAVED
+    _encoder: TableEncoder
+    _risk_factor: float
+    _surcharge: Surcharge
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pack the fitted models into one object.
+
+        Thousands of trees are thousands of arrays, and joblib opens a file for each if it loads them memory-mapped.
+        """
+        state: dict[str, Any] = super().__getstate__()
+        return {name: _packed(value) if name in _MODELS else value for name, value in state.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Unpack the fitted models."""
+        unpacked = {n: pickle.loads(v) if n in _MODELS and isinstance(v, bytes) else v for n, v in state.items()}
+        super().__setstate__(unpacked)
+
+    @abstractmethod
+    def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
+        """Give the prediction of each fold (fold, row) or (fold, row, output)."""
+
+    @abstractmethod
+    def _fold_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
+        """Give the prediction (fold, row) or (fold, row, output) and the risk (fold, row) of each fold."""
+
+    def expected_loss(self, X: Any) -> Floats:
+        """Estimate the loss E[L(h(x) - y) | x] of every row, in squared units of the target or those of `loss`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._estimate(self._check_new_rows(X))[1]
+
+    @property
+    def serves_any_cost(self) -> bool:
+        """True: the expected loss does not depend on the cost."""
+        return True
+
+    def _predictions(self, rows: Any) -> Floats:
+        with one_thread():
+            blocks = [self._fold_predictions(block, self._encoder.transform(block)) for block in _blocks(rows)]
+        return np.concatenate([block.mean(axis=0) for block in blocks])
+
+    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
+        """Give h(x), and as score the loss that accepting the row saves: its cost less its expected loss."""
+        prediction, risk = self._estimate(rows)
+        return prediction, cost - risk
+
+    def _estimate(self, rows: Any) -> tuple[Floats, Floats]:
+        """Give the prediction and the expected loss of checked rows."""
+        with one_thread():
+            blocks = [self._estimate_block(block) for block in _blocks(rows)]
+        predictions, risks = zip(*blocks, strict=True)
+        return np.concatenate(predictions), np.concatenate(risks)
+
+    def _estimate_block(self, rows: Any) -> tuple[Floats, Floats]:
+        encoded = self._encoder.encode(rows)
+        predictions, risks = self._fold_estimates(rows, encoded.features)
+        risk = self._risk_factor * risks.mean(axis=0)
+        return np.asarray(predictions.mean(axis=0)), risk + self._surcharge(encoded.novelty)
+
+    def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
+        """Give one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
+        assert rows.origin is not None
+        both = {"target": rows.y, "prediction": prediction}
+        place, cost, index = rows.origin.place, rows.origin.cost, rows.origin.index
+        named = {name: _by_target(name, values, self._target_names) for name, values in both.items()}
+        columns = {**named["target"], **named["prediction"], "expected_loss": risk}
+        table = pd.DataFrame(columns).iloc[place].set_axis(pd.RangeIndex(len(place)) if index is None else index)
+        table[place < 0] = np.nan
+        return table.assign(cost=cost, score=cost - table["expected_loss"])
+
+
+def ensemble_factor(predictions: Floats, risks: Floats, loss: object) -> float:
+    """Estimate the risk of the mean over the folds, as a share of the mean of their risks.
+
+    By the squared error, the mean is better than one fold on average by the variance of the folds round it (Krogh and
+    Vedelsby, 1995). For other convex losses the mean is no worse, so the share is 1. One number serves all rows, so
+    that out-of-fold and new rows have the same expected loss.
+
+    Parameters
+    ----------
+    predictions : ndarray of shape (fold, row) or (fold, row, output)
+        Of rows that no fold was fitted to.
+    risks : ndarray of shape (fold, row)
+    loss : TargetLoss
+
+    Examples
+    --------
+    >>> ensemble_factor(np.array([[1.0], [3.0]]), np.array([[4.0], [4.0]]), SQUARED)
+    0.75
+    """
+    if loss != SQUARED or len(predictions) < 2:
+        return 1.0
+    variance, risk = float(predictions.var(axis=0).mean()), float(risks.mean())
+    return max(1 - variance / risk, _LEAST_FACTOR) if risk > 0 else 1.0
+
+
+def _packed(models: object) -> object:
+    """Give pickled models, or the models themselves where a class of the user needs another pickler."""
+    try:
+        return pickle.dumps(models, protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return models
+
+
+def _blocks(rows: Any) -> list[Any]:
+    """Divide rows into blocks, so that memory does not grow with their number."""
+    if isinstance(rows, pd.DataFrame):
+        return [rows.iloc[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
+    return [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
+
+
+def _by_target(name: str, values: Floats, targets: tuple[str, ...] | None) -> dict[str, Floats]:
+    """Give one column, or one for each of several targets, with its name or number."""
+    if values.ndim == 1:
+        return {name: values}
+    return {
+        f"{name}_{target}": column for target, column in zip(targets or range(values.shape[1]), values.T, strict=True)
+    }

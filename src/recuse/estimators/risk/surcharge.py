@@ -1,0 +1,105 @@
+"""What cells without information, such as unseen categories, add to the expected loss of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.losses import TargetLoss
+from recuse.tabular.encoder import TableEncoder
+
+__all__ = ["HeldOut", "Surcharge"]
+
+Floats = NDArray[np.float64]
+
+_CELLS = 20_000_000  # of the blanked rows of one fold
+_ROWS = 20_000  # the same
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that a model was not fitted to, and the model's predictions.
+
+    Attributes
+    ----------
+    features : ndarray of shape (row, feature)
+    target : ndarray of shape (row,) or (row, output)
+    predict : callable
+        From features to predictions, by a model that was not fitted to the rows.
+    """
+
+    features: Floats
+    target: Floats
+    predict: Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Surcharge:
+    """Extra expected loss of a row, linear in the novelty of its cells.
+
+    A model of the risk cannot learn from training rows what a cell costs that carries no information, if there was none
+    like it. So the columns of held-out rows are blanked one by one, and all at once, and the loss is measured again.
+    The extra losses of the columns are added up, and scaled such that they cost at least as much as all together.
+
+    Attributes
+    ----------
+    by_column : ndarray of shape (column,)
+        Extra loss where the cell carries no information.
+    """
+
+    by_column: Floats
+
+    @classmethod
+    def learn(
+        cls, encoder: TableEncoder, held_out: Sequence[HeldOut], loss: TargetLoss, random: np.random.RandomState
+    ) -> Self:
+        """Measure what blanked columns cost on held-out rows."""
+        measured = [_extra_losses(encoder, part, loss, random) for part in held_out if len(part.target)]
+        rows = np.array([count for count, _ in measured], dtype=np.float64)
+        extra = np.average([losses for _, losses in measured], axis=0, weights=rows)
+        columns, together = np.maximum(extra[:-1], 0.0), max(float(extra[-1]), 0.0)
+        if columns.sum() < together:
+            equal = np.full(len(columns), together / len(columns))
+            columns = columns * (together / columns.sum()) if columns.sum() > 0.1 * together else equal
+        return cls(columns)
+
+    @classmethod
+    def constant(cls, columns: int, extra: float) -> Self:
+        """Give every column the same surcharge, where the columns of a model cannot be blanked."""
+        return cls(np.full(columns, max(extra, 0.0)))
+
+    def __call__(self, novelty: Floats) -> Floats:
+        """Give the extra loss (row,) of rows with this novelty (row, column)."""
+        return np.asarray(novelty @ self.by_column)
+
+
+def _extra_losses(
+    encoder: TableEncoder, part: HeldOut, loss: TargetLoss, random: np.random.RandomState
+) -> tuple[int, Floats]:
+    """Give the number of rows used, and the extra loss of each blanked column and, last, of all of them."""
+    columns, width = len(encoder.slices), part.features.shape[1]
+    count = min(_ROWS // (columns + 2), _CELLS // ((columns + 2) * width), len(part.target))
+    if count == 0:  # a wide table: only measure all columns together
+        some = random.choice(len(part.target), min(len(part.target), max(1, _CELLS // (2 * width))), replace=False)
+        features, target = part.features[some], part.target[some]
+        blank = np.tile(encoder.missing_row, (len(some), 1))
+        extra = _mean_loss(part, blank, target, loss) - _mean_loss(part, features, target, loss)
+        return len(some), np.append(np.zeros(columns), extra)
+    some = random.choice(len(part.target), count, replace=False)
+    features, target = part.features[some], part.target[some]
+    blanked = [features]
+    for where in [*encoder.slices, slice(None)]:
+        copy = features.copy()
+        copy[:, where] = encoder.missing_row[where]
+        blanked.append(copy)
+    predictions = part.predict(np.concatenate(blanked)).reshape(columns + 2, *target.shape)
+    losses = np.array([loss.of_rows(prediction - target).mean() for prediction in predictions])
+    return count, losses[1:] - losses[0]
+
+
+def _mean_loss(part: HeldOut, features: Floats, target: Floats, loss: TargetLoss) -> float:
+    return float(loss.of_rows(part.predict(features) - target).mean())

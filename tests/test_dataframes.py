@@ -1,0 +1,92 @@
+"""Columns of any library keep their values, and rows with labels keep their partners."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recuse.dataframes import aligned, check_target_type, float_array, row_name
+
+
+@given(st.lists(st.floats(-9, 9), min_size=1, max_size=9), st.randoms(use_true_random=False))
+def test_shuffled_labels_bring_every_value_back_to_its_row(values, random):
+    labels = pd.Index([f"row {k}" for k in range(len(values))])
+    order = random.sample(range(len(values)), len(values))
+    shuffled = pd.Series(values, index=labels).iloc[order]
+    assert aligned(shuffled, labels, "y").tolist() == values
+    assert aligned(shuffled.to_frame(), labels, "y").iloc[:, 0].tolist() == values
+    assert aligned(shuffled, None, "y").tolist() == [values[place] for place in order]
+
+
+def test_values_without_labels_are_taken_by_position():
+    labels = pd.Index(["a", "b"])
+    assert aligned(["u", "v"], labels, "groups") == ["u", "v"]
+    assert aligned(pl.Series([1, 2]), labels, "y").tolist() == [1, 2]
+    assert aligned(None, labels, "sample_weight") is None
+
+
+def test_groups_of_text_are_aligned():
+    groups = pd.Series(["u", "v"], index=["b", "a"], dtype="category")
+    assert aligned(groups, pd.Index(["a", "b"]), "groups").tolist() == ["v", "u"]
+
+
+def test_another_length_is_left_to_the_check_of_the_caller():
+    short = pd.Series([1.0], index=["a"])
+    assert aligned(short, pd.Index(["a", "b"]), "y") is short
+
+
+@pytest.mark.parametrize(
+    ("index", "name"),
+    [
+        (None, "row 1"),
+        (pd.RangeIndex(2), "row 1"),
+        (pd.Index([0, 1]), "row 1"),
+        (pd.Index([7, 8]), "row 1 (label 8)"),
+        (pd.Index(["a", "b"]), "row 1 (label 'b')"),
+        (pd.MultiIndex.from_tuples([("a", 1), ("b", 2)]), "row 1 (label ('b', 2))"),
+    ],
+)
+def test_a_row_is_named_by_position_and_by_a_label_that_differs(index, name):
+    assert row_name(1, index) == name
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, None],
+        np.array([1, None], dtype=object),
+        np.ma.array([1, 99], mask=[False, True]),
+        pd.Series([1, None], dtype="Int64"),
+        pd.Series([1, None], dtype="int64[pyarrow]"),
+        pd.Series([1, pd.NA], dtype=object),
+        pl.Series([1, None]),
+        pa.chunked_array([[1], [None]]),
+        pa.array([1, None]),
+    ],
+    ids=lambda values: f"{type(values).__module__}-{getattr(values, 'dtype', '')}",
+)
+def test_numbers_of_any_library_become_floats_with_nan_for_missing_values(values):
+    np.testing.assert_array_equal(float_array(values, "y"), [1.0, np.nan])
+
+
+@pytest.mark.parametrize("y", [[1, 2], [True, False], ["many"], [], np.ones((2, 2)), pd.DataFrame({"a": [1.0]}), None])
+def test_other_targets_pass_the_check_of_types(y):
+    check_target_type(y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        pa.array([dt.date(2024, 1, 1)]),
+        pa.chunked_array([[dt.datetime(2024, 1, 1)]]),
+        pd.Series(["2024"], dtype="period[Y]"),
+    ],
+)
+def test_dates_are_refused_as_targets(y):
+    with pytest.raises(TypeError, match=r"^y must hold numbers, got "):
+        check_target_type(y)
