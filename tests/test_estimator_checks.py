@@ -1,5 +1,6 @@
 """Every public estimator keeps scikit-learn's conventions, with one exception by design."""
 
+import pytest
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -25,6 +26,7 @@ AUTO = AutoRejector(
 PLAIN = [StackedMLPRegressor(epochs=60), KernelAverage()]
 
 
+@pytest.mark.filterwarnings("ignore:cv has no effect unless residuals='crossfit'")
 @parametrize_with_checks([SMALL, DEFAULT_BUT_SHORT, SELECTIVE, *RISK, AUTO], expected_failed_checks=lambda _: BY_DESIGN)
 def test_an_estimator_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

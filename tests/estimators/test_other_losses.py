@@ -35,12 +35,12 @@ TREES = ExtraTreesRegressor(20, min_samples_leaf=5)
 
 
 def joint(**parameters):
-    settings = {"epochs": 120, "slow_start": 40, "learning_rate": 1e-2, "random_state": 0}
+    settings = {"epochs": 120, "slow_start": 40, "learning_rate": 1e-2, "n_members": 1, "random_state": 0}
     return RcRRegressor(**{**settings, **parameters})
 
 
 def crossfitted(**parameters):
-    return joint(**{"residuals": "crossfit", "cv": 3, "epochs": 60, **parameters})
+    return joint(**{"residuals": "crossfit", "slow_start": 200, "cv": 3, "epochs": 60, **parameters})
 
 
 def networks(loss="squared", **parameters):
@@ -133,7 +133,7 @@ def test_a_cost_for_every_row_and_a_range_of_costs_work_by_another_loss():
     by_row = joint(loss="absolute").fit(X, Y, cost=cost).decide(NEW, cost=0.6).evaluate(NEW_Y)
     assert by_row["rcr_loss"] < 0.9 * by_row["always_reject"]
     for ranged_cost in (0.4, 0.8):
-        model = crossfitted(loss="absolute", cost=(0.2, 1.5)).fit(X, Y)
+        model = crossfitted(loss="absolute", cost_range=(0.2, 1.5)).fit(X, Y)
         measures = model.decide(NEW, cost=ranged_cost).evaluate(NEW_Y)
         assert measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
 
@@ -149,7 +149,9 @@ def test_partial_fit_aims_at_the_loss():
 def test_training_goes_on_with_the_same_loss_only(go_on):
     model = joint(epochs=4, slow_start=1, warm_start=True).fit(X, Y)
     before = model.decide(NEW)
-    with pytest.raises(ValueError, match=r"first fitted for the squared loss and cannot go on with absolute: fit it"):
+    with pytest.raises(
+        ValueError, match=r"first fitted for the squared loss and cannot continue with absolute: fit it"
+    ):
         getattr(model.set_params(loss="absolute"), go_on)(X, Y)
     assert model.decide(NEW) == before
     getattr(model.set_params(loss="squared"), go_on)(X, Y)

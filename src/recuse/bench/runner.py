@@ -1,4 +1,4 @@
-"""Run a paper's groups over processes, each stored as soon as it is done: groups in, records out."""
+"""Runs of groups over several processes; each result is stored as soon as it is there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -16,15 +17,18 @@ import pandas as pd
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from recuse import surrogates
 from recuse.bench.images.spec import ImageProtocol
 from recuse.bench.spec import Paper, Protocol
 from recuse.bench.store import GroupStore, write_text
 from recuse.bench.work_unit import SUPERVISED, Group, run_group
+from recuse.estimators.advice import RejectionWarning
 from recuse.progress import progress_bar
+from recuse.surrogates import Surrogate
 
 __all__ = ["environment", "group_seconds", "record_environment", "run_groups", "share_groups", "table_groups"]
 
-Work = Callable[[Group, Any], dict[str, Any]]  # the protocol is of the kind that the store was made with
+Work = Callable[[Group, Any], dict[str, Any]]  # the protocol has the type of that of the store
 Tidy = Callable[[Group, Any], None]
 _PACKAGES = ("recuse", "torch", "numpy", "scikit-learn", "pandas", "joblib")
 
@@ -37,7 +41,7 @@ def table_groups(
     datasets: Sequence[str] | None = None,
     costs: Sequence[float] | None = None,
 ) -> list[Group]:
-    """List the groups that some tables need, each once."""
+    """List the groups of some tables, each once."""
     groups = [
         Group(dataset, model, surrogate, repeat, () if surrogate == SUPERVISED else chosen)
         for table in tables
@@ -83,24 +87,24 @@ def run_groups(
     threads: int = 1,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Run what is not stored yet and give one record for each group and cost, in the order of the groups.
+    """Run the groups that are not stored yet, and give one record for each group and cost.
 
     Parameters
     ----------
     groups : sequence of Group
     protocol : Protocol or ImageProtocol
     folder : Path
-        Where finished groups are kept; a run that was cut off goes on from there.
+        Finished groups are stored here; an interrupted run continues from them.
     work : callable
-        What runs a group.
+        Runs one group.
     tidy : callable, optional
         Called with each group that was run and the protocol, once its result is stored.
     reuse : Path, optional
         Another folder of finished groups, which is only read.
     jobs : int
-        Processes. The numbers do not depend on it.
+        Number of processes; it does not change the numbers. Surrogates that the user registered are known in them.
     threads : int
-        Threads of each process. With another number of them, sums may be rounded otherwise.
+        Threads of each process; their number may change the rounding of sums.
     progress : bool
     """
     store = GroupStore(folder, protocol, reuse)
@@ -108,16 +112,27 @@ def run_groups(
     workers = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     with progress_bar("running groups", total=len(groups), show=progress) as tell:
         tell(len(groups) - len(missing))
-        finished = workers(delayed(_run_and_store)(group, store, work, tidy, threads) for group in missing)
+        finished = workers(
+            delayed(_run_and_store)(group, store, work, tidy, threads, _surrogate_of(group)) for group in missing
+        )
         for done, _ in enumerate(finished, start=len(groups) - len(missing) + 1):
             tell(done)
     return pd.DataFrame([record for group in groups for record in _records(group, store)])
 
 
-def _run_and_store(group: Group, store: GroupStore, work: Work, tidy: Tidy | None, threads: int) -> str:
-    """Run in a worker, which stores the result itself: it is safe even if the parent dies."""
-    start = time.process_time()  # of the processor: a busy machine does not count
-    with threadpool_limits(limits=threads):
+def _surrogate_of(group: Group) -> Surrogate | None:
+    """Give the surrogate of a group, which may be one that only this process has registered."""
+    return surrogates.get(group.surrogate) if group.surrogate in surrogates.names() else None
+
+
+def _run_and_store(
+    group: Group, store: GroupStore, work: Work, tidy: Tidy | None, threads: int, surrogate: Surrogate | None
+) -> str:
+    """Run in a worker, which stores the result itself, so that it is not lost if the parent process ends."""
+    _make_known(surrogate)
+    start = time.process_time()  # processor time, which does not depend on other processes
+    with threadpool_limits(limits=threads), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RejectionWarning)  # the tables show it
         result = work(group, store.protocol)
     store.save(group, result | {"seconds": round(time.process_time() - start, 2)})
     if tidy is not None:
@@ -125,10 +140,18 @@ def _run_and_store(group: Group, store: GroupStore, work: Work, tidy: Tidy | Non
     return group.key
 
 
+def _make_known(surrogate: Surrogate | None) -> None:
+    """Register a surrogate in a worker process that does not have it."""
+    if surrogate is None or (surrogate.name in surrogates.names() and surrogates.get(surrogate.name) == surrogate):
+        return
+    function, slope = surrogate.function, surrogate.analytic_derivative
+    surrogates.register(surrogate.name, function, derivative=slope, overwrite=True)
+
+
 def _records(group: Group, store: GroupStore) -> list[dict[str, Any]]:
     result = store.load(group)
     if result is None:
-        raise RuntimeError(f"the result of {group.key} was removed while the run went on: start it again")
+        raise RuntimeError(f"the result of {group.key} was removed during the run: start it again")
     identity = {
         "dataset": group.dataset,
         "model": group.model,
@@ -151,7 +174,7 @@ def group_seconds(groups: Sequence[Group], protocol: Protocol | ImageProtocol, f
 
 
 def record_environment(path: Path) -> None:
-    """Write down the versions and the kind of machine that made the numbers."""
+    """Write the versions and the kind of machine to a file."""
     write_text(path, json.dumps(environment(), indent=1) + "\n")
 
 

@@ -1,6 +1,6 @@
-"""A paper's experiments: a TOML file and its printed numbers in, a `Paper` out.
+"""Experiments of a paper, read from a TOML file and CSV files of its printed numbers.
 
-Adding another paper is adding another file to the folder ``papers``.
+To add a paper, add a file to the folder ``papers``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from recuse.bench.images.spec import ImageSpec, image_specs
 
 __all__ = ["METRICS", "Paper", "Protocol", "TableSpec", "TrainingShare", "load"]
 
-# The measures in the paper's order and under its names.
+# Names of the measures in the paper, in its order.
 METRICS = ("rcrloss", "al", "rl", "rej", "ar", "ra")
 _FOLDERS = (Path(__file__).parent / "papers", Path(__file__).parents[3] / "papers")
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How every training of the paper runs."""
+    """Settings of every training of the paper.
+
+    `target` gives, for each model, the units the target is trained in: "original", "centred" or "standardised".
+    """
 
     repeats: int
     epochs: int
@@ -31,12 +34,12 @@ class Protocol:
     batch_size: int
     learning_rates: tuple[float, ...]
     hidden: tuple[int, ...]
-    target: dict[str, str]  # for each model, the units the target is trained in; see recuse.bench.work_unit.Units
+    target: dict[str, str]
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """One table: which models, which surrogates; always all data sets at their costs."""
+    """Models and surrogates of one table; it has all data sets at their costs."""
 
     name: str
     models: tuple[str, ...]
@@ -55,7 +58,7 @@ class TrainingShare:
 
 @dataclass(frozen=True)
 class Paper:
-    """All that is needed to run a paper's experiments and to compare with what it printed.
+    """Experiments of a paper and its printed numbers.
 
     Attributes
     ----------
@@ -65,6 +68,8 @@ class Paper:
         The table against other methods at matched rejection rates.
     images : dict of str to ImageSpec
         The data sets of images, which `recuse bench images` runs.
+    source : Path or None
+        The TOML file, where the paper was loaded by its path.
     """
 
     name: str
@@ -78,6 +83,7 @@ class Paper:
     printed: pd.DataFrame
     comparison: pd.DataFrame
     images: dict[str, ImageSpec] = field(default_factory=dict)
+    source: Path | None = None
 
 
 def load(paper: str | Path = "rcr2023") -> Paper:
@@ -106,6 +112,7 @@ def load(paper: str | Path = "rcr2023") -> Paper:
         printed=pd.read_csv(path.with_suffix("") / "results.csv"),
         comparison=pd.read_csv(path.with_suffix("") / "comparison.csv"),
         images=image_specs(text.get("images", {})),
+        source=path if Path(paper).suffix == ".toml" else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The things a user fits."""
+"""Estimators: regressors with rejection, presets, and a plain regressor."""
 
 from recuse.estimators.auto import AutoRejector
 from recuse.estimators.base import RejectingRegressor
@@ -6,7 +6,7 @@ from recuse.estimators.composition import cross_val_decide, decide, expected_los
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.rcr.cost_path import fit_costs
-from recuse.estimators.rcr.joint import RcRRegressor
+from recuse.estimators.rcr.regressor import RcRRegressor
 from recuse.estimators.risk.kernel_average import KernelAverage
 from recuse.estimators.risk.presets import knn_plug, mlp_plug, no_rejection
 from recuse.estimators.risk.rejector import RiskRejector

@@ -22,7 +22,7 @@ from recuse.tabular.folds import mark_splits
 from recuse.tabular.rows import Rows, is_constant_target
 from recuse.tabular.table import as_table
 
-__all__ = ["CheckedRegressor", "RejectingRegressor"]
+__all__ = ["CheckedRegressor", "RejectingRegressor", "reject_novel"]
 
 Floats = NDArray[np.float64]
 Table = pd.DataFrame | Floats
@@ -75,15 +75,19 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         cv: Any = None,
         reset: bool = True,
         merge_costs: bool = False,
+        sort: bool = True,
     ) -> Rows:
-        """Check rows to learn from, and bring them to their canonical form."""
+        """Check rows to learn from, and bring them to their canonical form unless `sort` is False."""
         table, target, row_cost = self._check_training_rows(X, y, cost, reset=reset)
         index = row_index(X)
         sample_weight, groups = aligned(sample_weight, index, "sample_weight"), aligned(groups, index, "groups")
         part = mark_splits(cv, table, target, groups)
-        rows = Rows.canonical(
-            table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part, merge_costs=merge_costs
-        )
+        if sort:
+            rows = Rows.canonical(
+                table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part, merge_costs=merge_costs
+            )
+        else:
+            rows = Rows.as_given(table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part)
         if len(rows) < 2:
             raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
         if reset and is_constant_target(rows.y):
@@ -125,7 +129,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y must have as many targets as in training, {self._n_targets}, got shape {target.shape}")
         return target
 
-    def _validation_rows(self, validation: Any, cost: Cost, *, with_cost: bool = True) -> Rows:
+    def _validation_rows(self, validation: Any, cost: Cost, *, with_cost: bool = True, sort: bool = True) -> Rows:
         """Check the validation rows of a user, which may have their own costs."""
         _check_form(validation, {2: "(X, y)", 3: "(X, y, cost)"} if with_cost else {2: "(X, y)"})
         if len(validation) == 2 and needs_rows(cost):
@@ -133,7 +137,8 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         try:
             own_cost = cost if len(validation) == 2 else validation[2]
             X, y = validation[0], validation[1]
-            return Rows.canonical(*self._check_training_rows(X, y, own_cost, reset=False, min_rows=1))
+            make = Rows.canonical if sort else Rows.as_given
+            return make(*self._check_training_rows(X, y, own_cost, reset=False, min_rows=1))
         except ValueError as error:
             raise ValueError(f"in validation: {error}") from error
 
@@ -149,11 +154,12 @@ class RejectingRegressor(CheckedRegressor, ABC):
 
     A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and implements `_predictions`, `_judge` and
     `serves_any_cost`. One that can minimise another loss than the squared error also sets `loss_`, the loss in whose
-    units its costs are.
+    units its costs are. One that serves a range of costs sets `cost_range_`, and has no `cost_`.
     """
 
     cost: Cost
     cost_: Cost
+    cost_range_: tuple[float, float] | None = None
     loss_: TargetLoss = SQUARED
     _score_unit = SURROGATE_SCORE
 
@@ -237,6 +243,8 @@ class RejectingRegressor(CheckedRegressor, ABC):
         rows : DataFrame or ndarray
             The same, checked and without that column; passed to a callable.
         """
+        if self.cost_range_ is not None:
+            return _resolved_within(self.cost_range_, cost, X, rows)
         if cost is None:
             if needs_rows(self.cost_):
                 raise ValueError(
@@ -254,9 +262,47 @@ class RejectingRegressor(CheckedRegressor, ABC):
         return row_cost
 
 
+def reject_novel(score: Floats, novelty: Floats) -> Floats:
+    """Make the score negative for rows with a cell that carries no information.
+
+    For estimators whose score is not an expected loss, to which such a cell could add something.
+
+    Parameters
+    ----------
+    score : ndarray of shape (row,)
+    novelty : ndarray of shape (row, column)
+        See `recuse.tabular.encoder.Encoded`.
+
+    Examples
+    --------
+    >>> reject_novel(np.array([0.5, 0.5]), np.array([[0.0, 0.4], [0.0, 1.0]]))
+    array([ 0.5, -1. ])
+    """
+    most = novelty.max(axis=1, initial=0.0)
+    return np.where(most >= 1, np.minimum(score, 0) - most, score)
+
+
 def _resolved(cost: Cost, X: Any, rows: Any) -> Floats:
     """Look a column up in the table of the user; pass checked rows to a callable."""
     return resolve(cost, X if isinstance(cost, str) else rows, len(rows))
+
+
+def _resolved_within(cost_range: tuple[float, float], cost: Cost | None, X: Any, rows: Any) -> Floats:
+    """Resolve one cost for each row, all within the range."""
+    low, high = cost_range
+    if cost is None:
+        raise ValueError(
+            f"the model was fitted for every cost from {low} to {high}, so a decision needs one: "
+            "pass cost=, a number or one value per row"
+        )
+    row_cost = _resolved(cost, X, rows)
+    outside = (row_cost < low) | (row_cost > high)
+    if outside.any():
+        row = int(outside.argmax())
+        raise ValueError(
+            f"cost must be within {low} to {high}, the range the model was fitted for, got {row_cost[row]} at row {row}"
+        )
+    return row_cost
 
 
 def _without(X: Any, column: str) -> Any:

@@ -1,15 +1,14 @@
-"""StackedMLPRegressor: a plain regressor, without rejection, trained on the stacked engine - rows in, h(x) out."""
+"""StackedMLPRegressor: a regressor without rejection, an ensemble of small networks trained side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from recuse import losses
 from recuse.engine.best_epoch import Trained
@@ -20,16 +19,18 @@ from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import outputs
 from recuse.estimators.base import CheckedRegressor
 from recuse.estimators.rate_search import (
+    RandomStateLike,
     best_trials,
     check_trial_parameters,
     divide,
-    draw_seeds,
     engine_table,
     learning_rates,
+    member_seeds,
     report_diverged,
 )
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
+from recuse.tabular.encoder import Unseen
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 
@@ -37,14 +38,15 @@ __all__ = ["StackedMLPRegressor"]
 
 Floats = NDArray[np.float64]
 
-_COST = 1.0  # a regressor alone has no use for it
+_COST = 1.0  # not used by a regressor without rejection
 
 
 class StackedMLPRegressor(CheckedRegressor):
-    """Small ReLU networks trained side by side on the squared error or another loss; the prediction is their mean.
+    """An ensemble of small ReLU networks, trained on the squared error or another loss.
 
-    All learning rates and members train at once. Each keeps the epoch, and each member the learning rate, of the
-    lowest validation error. Several targets are predicted by the outputs of one network.
+    All members are trained at once, with every learning rate. The validation error chooses the epoch of each training
+    and the learning rate of each member. The prediction is the mean over the members. Several targets are predicted by
+    the outputs of one network.
 
     Parameters
     ----------
@@ -53,20 +55,28 @@ class StackedMLPRegressor(CheckedRegressor):
     epochs : int, default=1000
     batch_size : int, default=1024
     learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
-        All are tried side by side; the validation error chooses.
+        All are tried; the validation error chooses.
     n_members : int, default=1
         Members of the ensemble, which differ in their initial weights.
     validation_fraction : float, default=0.25
-        Share of the rows given to `fit` that choose epoch and learning rate, unless `fit` is given others.
-    random_state : int, RandomState or None, default=None
-    scale_target : bool, default=True
-        Standardise the target inside; the results stay in the user's units.
+        Share of the rows that choose epoch and learning rate, unless `fit` gets validation rows.
+    random_state : int, RandomState, None or sequence of int, default=None
+        A sequence has one seed for each member; the first also seeds the minibatches and the rows held out.
+    scale_target : bool or "centre", default=True
+        Train on the standardised target (True), the target minus its mean ("centre"), or the target as it is (False).
+        All results are in the units of the user.
+    sort_rows : bool, default=True
+        Merge equal rows and sort all rows before training. The order of the rows then does not matter, and a weight of
+        two equals two copies. False keeps the order given.
+    unseen : {"novel", "error", "keep"}, default="novel"
+        Treatment of unseen categories, new missing values and numbers far outside the training range: encode the
+        first two as missing and clip the last, raise a ValueError for the first two, or use cells as they are.
     device : str, default="cpu"
     verbose : bool, default=False
         Show a progress bar.
     loss : str or TargetLoss, default="squared"
-        What to minimise: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
-        targets, its mean over them; they are not weighted, so bring them to units in which errors count alike.
+        Loss to minimise: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. For several
+        targets, its unweighted mean over them.
 
     Attributes
     ----------
@@ -77,7 +87,7 @@ class StackedMLPRegressor(CheckedRegressor):
         The learning rate and the epoch chosen for each member.
     diverged_ : list of tuple
         (member, learning rate, epoch) of every training that met infinite values and was dropped.
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+    n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
     --------
@@ -104,9 +114,11 @@ class StackedMLPRegressor(CheckedRegressor):
         learning_rate: float | Sequence[float] = (1e-1, 1e-2, 1e-3),
         n_members: int = 1,
         validation_fraction: float = 0.25,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: RandomStateLike = None,
         *,
-        scale_target: bool = True,
+        scale_target: bool | Literal["centre"] = True,
+        sort_rows: bool = True,
+        unseen: Unseen = "novel",
         device: str = "cpu",
         verbose: bool = False,
         loss: LossLike = "squared",
@@ -119,6 +131,8 @@ class StackedMLPRegressor(CheckedRegressor):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.scale_target = scale_target
+        self.sort_rows = sort_rows
+        self.unseen = unseen
         self.device = device
         self.verbose = verbose
         self.loss = loss
@@ -146,19 +160,20 @@ class StackedMLPRegressor(CheckedRegressor):
         StackedMLPRegressor
         """
         with self._all_or_nothing():
-            check_trial_parameters(self)
+            check_trial_parameters(self.get_params(deep=False))
             self.loss_ = losses.get(self.loss)
-            rows = self._training_rows(X, y, _COST, sample_weight)
-            random = check_random_state(self.random_state)
-            shuffle, *seeds = draw_seeds(random, self.n_members + 1)
+            rows = self._training_rows(X, y, _COST, sample_weight, sort=self.sort_rows)
+            shuffle, seeds, random = member_seeds(self.random_state, self.n_members)
             train, held_out = self._divide(rows, validation, random)
-            self._units = Units.learn(train, rows, _COST, scale_target=self.scale_target, loss=self.loss_)
+            self._units = Units.learn(
+                train, rows, _COST, scale_target=self.scale_target, loss=self.loss_, unseen=self.unseen
+            )
             members = [Member(seed, rate) for seed in seeds for rate in learning_rates(self.learning_rate)]
             self._keep(self._train(train, held_out, members, shuffle), members)
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Give h(x) for every row: the mean over the members.
+        """Predict every row by the mean over the members.
 
         Parameters
         ----------
@@ -171,7 +186,7 @@ class StackedMLPRegressor(CheckedRegressor):
         return np.asarray(self.predict_members(X).mean(axis=0))
 
     def predict_members(self, X: Any) -> Floats:
-        """Give the prediction of each member, whose spread says how sure the ensemble is.
+        """Predict every row by each member; their spread measures the uncertainty of the ensemble.
 
         Parameters
         ----------
@@ -188,10 +203,10 @@ class StackedMLPRegressor(CheckedRegressor):
     def _divide(
         self, rows: Rows, validation: tuple[Any, Any] | None, random: np.random.RandomState
     ) -> tuple[Rows, Rows]:
-        """Give the rows to train on and the rows to choose by."""
+        """Give training rows and validation rows."""
         if validation is None:
             return divide(rows, self.validation_fraction, random)
-        return rows, self._validation_rows(validation, _COST, with_cost=False)
+        return rows, self._validation_rows(validation, _COST, with_cost=False, sort=self.sort_rows)
 
     def _train(self, train: Rows, held_out: Rows, members: list[Member], shuffle: int) -> Trained:
         units, hidden = self._units, tuple(self.hidden)
@@ -203,7 +218,7 @@ class StackedMLPRegressor(CheckedRegressor):
             return train_regressors(*tables, members, Networks(build, build), plan, units.engine_loss)
 
     def _keep(self, trained: Trained, members: list[Member]) -> None:
-        """Choose a learning rate for each member and keep what a user may want to look at."""
+        """Choose a learning rate for each member, and set the fitted attributes."""
         rates = learning_rates(self.learning_rate)
         self.diverged_ = report_diverged(trained, members, len(rates))
         loss = trained.loss.cpu()

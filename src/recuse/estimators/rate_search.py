@@ -1,18 +1,20 @@
-"""Trials: every learning rate for every seed, side by side; validation keeps the best of each seed.
+"""Search over learning rates: parameters, seeds and choice shared by the estimators trained on the stacked engine.
 
-What the estimators trained on the stacked engine share: their parameters, the rows they choose by, and the choice.
+Every learning rate is trained for every member of an ensemble, all side by side. The validation loss then chooses one
+rate for each member.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from torch import Tensor
 
 from recuse.engine.batches import Table
@@ -24,26 +26,45 @@ from recuse.tabular.units import Units
 from recuse.validation import is_count, is_rate, require
 
 __all__ = [
+    "RandomStateLike",
     "best_trials",
     "check_trial_parameters",
     "divide",
     "draw_seeds",
     "engine_table",
     "learning_rates",
+    "member_seeds",
     "report_diverged",
+    "warn_of_diverged",
 ]
 
+RandomStateLike = int | np.random.RandomState | Sequence[int] | None
 
-def check_trial_parameters(estimator: Any) -> None:
-    """Check the parameters that every estimator trained in trials has."""
+_SEEDS = 2**32
+
+
+def check_trial_parameters(parameters: Mapping[str, Any]) -> None:
+    """Check the parameters that all estimators trained on the stacked engine have.
+
+    Examples
+    --------
+    >>> from recuse.estimators import StackedMLPRegressor
+    >>> check_trial_parameters(StackedMLPRegressor(epochs=0).get_params(deep=False))
+    Traceback (most recent call last):
+    ValueError: epochs must be an int >= 1, got 0
+    """
     for name in ("epochs", "batch_size", "n_members"):
-        require(is_count(getattr(estimator, name)), name, "an int >= 1", getattr(estimator, name))
-    share = estimator.validation_fraction
+        require(is_count(parameters[name]), name, "an int >= 1", parameters[name])
+    share = parameters["validation_fraction"]
     require(is_rate(share) and share < 1, "validation_fraction", "between 0 and 1", share)
-    rates = learning_rates(estimator.learning_rate)
-    require(bool(rates) and all(map(is_rate, rates)), "learning_rate", "> 0 and finite", estimator.learning_rate)
-    widths = isinstance(estimator.hidden, Sequence) and all(map(is_count, estimator.hidden))
-    require(widths, "hidden", "a tuple of ints >= 1", estimator.hidden)
+    rates = learning_rates(parameters["learning_rate"])
+    require(bool(rates) and all(map(is_rate, rates)), "learning_rate", "> 0 and finite", parameters["learning_rate"])
+    hidden = parameters["hidden"]
+    widths = isinstance(hidden, Sequence) and all(map(is_count, hidden))
+    require(widths, "hidden", "a tuple of ints >= 1", hidden)
+    scale = parameters.get("scale_target", True)
+    known = isinstance(scale, bool) or (isinstance(scale, str) and scale == "centre")
+    require(known, "scale_target", "True, False or 'centre'", scale)
 
 
 def learning_rates(rates: float | Sequence[float]) -> list[float]:
@@ -63,8 +84,33 @@ def draw_seeds(random: np.random.RandomState, count: int) -> list[int]:
     return [int(seed) for seed in random.randint(2**31 - 1, size=count)]
 
 
+def member_seeds(random_state: RandomStateLike, n_members: int) -> tuple[int, list[int], np.random.RandomState]:
+    """Give the seed of the minibatches, the seed of each member, and the generator of everything else.
+
+    Parameters
+    ----------
+    random_state : int, RandomState, None or sequence of int
+        A sequence is the seeds of the members; the first of them also seeds the minibatches and the generator.
+    n_members : int
+
+    Examples
+    --------
+    >>> member_seeds([3, 5], n_members=2)[:2]
+    (3, [3, 5])
+    """
+    if not isinstance(random_state, Sequence | np.ndarray):
+        random = check_random_state(random_state)
+        shuffle, *drawn = draw_seeds(random, n_members + 1)
+        return shuffle, drawn, random
+    usable = len(random_state) == n_members and all(is_count(s, least=0) and s < _SEEDS for s in random_state)
+    rule = f"an int, a RandomState, None or {n_members} ints >= 0, one for each member"
+    require(usable, "random_state", rule, random_state)
+    seeds = [int(seed) for seed in random_state]
+    return seeds[0], seeds, np.random.RandomState(seeds[0])
+
+
 def divide(rows: Rows, fraction: float, random: np.random.RandomState) -> tuple[Rows, Rows]:
-    """Give the rows to train on and a random share of the rows to choose by; at least one of each."""
+    """Split the rows at random into training rows and a share of validation rows; at least one of each."""
     train, held_out = held_out_split(rows, fraction, random)
     return rows.take(train), rows.take(held_out)
 
@@ -84,18 +130,18 @@ def engine_table(units: Units, rows: Rows, seed: int = 0) -> Table:
 
 
 def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
-    """Find the best learning rate of each seed by validation loss, and pass by seeds for which none will do.
+    """Find the best learning rate of each seed by validation loss, and skip seeds whose trials all diverged.
 
     Parameters
     ----------
     loss : Tensor of shape (trial,)
-        The rates of one seed stand together.
+        All rates of the first seed, then all rates of the second, and so on.
     rates : sequence of float
 
     Returns
     -------
     list of int
-        The places of the chosen trials; that of their rates is the remainder by the number of rates.
+        Positions of the chosen trials; the position of a rate is the remainder by the number of rates.
 
     Examples
     --------
@@ -113,19 +159,35 @@ def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
     return [seed * len(rates) + int(best_rate[seed]) for seed in usable]
 
 
-def report_diverged(trained: Trained, members: Sequence[Member], n_rates: int) -> list[tuple[int, float, int]]:
-    """Give (member, learning rate, epoch) of every training that was dropped, and warn if there are any."""
+def report_diverged(
+    trained: Trained, members: Sequence[Member], n_rates: int, *, stacklevel: int = 4
+) -> list[tuple[int, float, int]]:
+    """Give (member, learning rate, epoch) of every training that was dropped, and warn if there are any.
+
+    Parameters
+    ----------
+    trained : Trained
+    members : sequence of Member
+    n_rates : int
+    stacklevel : int
+        Of the warning; the default suits a method called by `fit`.
+    """
     diverged = [
         (trial // n_rates, members[trial].learning_rate, epoch) for trial, epoch in sorted(trained.diverged.items())
     ]
+    warn_of_diverged(diverged, len(members), stacklevel=stacklevel + 1)
+    return diverged
+
+
+def warn_of_diverged(diverged: Sequence[tuple[int, float, int]], n_trainings: int, *, stacklevel: int) -> None:
+    """Warn of the trainings that were dropped, if there are any."""
     if diverged:
         warnings.warn(
-            f"{len(diverged)} of {len(members)} trainings met infinite values and were dropped, "
-            f"as (member, learning rate, epoch): {diverged}",
+            f"{len(diverged)} of {n_trainings} trainings met infinite values and were dropped, "
+            f"as (member, learning rate, epoch): {list(diverged)}",
             ConvergenceWarning,
-            stacklevel=4,  # the caller of fit
+            stacklevel=stacklevel,
         )
-    return diverged
 
 
 def _tensor(values: NDArray[np.float64]) -> Tensor:

@@ -90,17 +90,48 @@ class Rows:
         merge_costs : bool, default=False
             Whether rows that differ only in their cost are equal.
         """
+        rows = cls._unmerged(X, y, cost, sample_weight, groups, part)
+        costs = [] if merge_costs else [cost]
+        columns: list[NDArray[Any]] = [rows.part, *costs, y, _sortable(X)]
+        if groups is not None:
+            columns.insert(0, rows.group)
+        return rows._merged(np.column_stack(columns))
+
+    @classmethod
+    def as_given(
+        cls,
+        X: pd.DataFrame | Floats,
+        y: Floats,
+        cost: Floats,
+        *,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        part: NDArray[np.int8] | None = None,
+    ) -> Self:
+        """Keep the rows of weight > 0 in their order; the parameters are those of `canonical`."""
+        rows = cls._unmerged(X, y, cost, sample_weight, groups, part)
+        present = np.flatnonzero(rows.weight > 0)
+        place = np.full(len(rows), -1)
+        place[present] = np.arange(len(present))
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return replace(rows.take(present), origin=Origin(place, index, cost))
+
+    @classmethod
+    def _unmerged(
+        cls,
+        X: pd.DataFrame | Floats,
+        y: Floats,
+        cost: Floats,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        part: NDArray[np.int8] | None,
+    ) -> Self:
+        """Check weights and groups, and find the default groups."""
         weight = row_values(1.0 if sample_weight is None else sample_weight, "sample_weight", len(y))
         if weight.sum() <= 0:
             raise ValueError("sample_weight must be > 0 for at least one row, got only zeros")
-        features = _sortable(X)
-        group = _row_codes(features) if groups is None else _group_codes(groups, len(y))
-        part = np.empty((len(y), 0), np.int8) if part is None else part
-        columns: list[NDArray[Any]] = [part, y, features] if merge_costs else [part, cost, y, features]
-        if groups is not None:
-            columns.insert(0, group)
-        rows = cls(X, y, cost, weight, group, part)
-        return rows._merged(np.column_stack(columns))
+        group = _row_codes(_sortable(X)) if groups is None else _group_codes(groups, len(y))
+        return cls(X, y, cost, weight, group, np.empty((len(y), 0), np.int8) if part is None else part)
 
     def __len__(self) -> int:
         return len(self.y)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recuse.costs import Cost, is_constant
 from recuse.losses import SQUARED, TargetLoss
-from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.rows import Rows
 
 __all__ = ["Units", "moments", "target_moments"]
@@ -36,13 +36,22 @@ class Units:
 
     @classmethod
     def learn(
-        cls, train: Rows, everything: Rows, cost: Cost, *, scale_target: bool, loss: TargetLoss = SQUARED
+        cls,
+        train: Rows,
+        everything: Rows,
+        cost: Cost,
+        *,
+        scale_target: bool | Literal["centre"],
+        loss: TargetLoss = SQUARED,
+        unseen: Unseen = "novel",
     ) -> Self:
         """Learn the features from `everything` and the scales from the part trained on."""
-        encoder = TableEncoder().fit(everything.X, everything.weight)
+        encoder = TableEncoder(unseen).fit(everything.X, everything.weight)
         mean, scale = target_moments(train.y, train.weight)
         if not scale_target:
-            mean, scale = 0.0 * mean, 1.0
+            mean = 0.0 * mean
+        if scale_target is not True:
+            scale = 1.0
         log_cost = None if is_constant(cost) else _learn_log(train)
         return cls(encoder, mean, scale if scale > 0 else 1.0, log_cost, loss)
 

@@ -4,8 +4,11 @@ import pytest
 
 from recuse.bench import spec
 from recuse.bench.methods.auto import at_rejection_rates, our_group, run_ours
-from recuse.bench.methods.published import compare, lowest_accepted_loss, rival_groups
+from recuse.bench.methods.published import mlp_plug_model, rival_groups, selectivenet_model
+from recuse.bench.paper.comparison import compare, lowest_accepted_loss
 from recuse.bench.paper.tables import COLUMNS
+from recuse.bench.work_unit import Group
+from recuse.estimators import SelectiveNetRegressor
 
 
 @pytest.fixture
@@ -76,3 +79,12 @@ def test_one_fit_of_ours_serves_costs_and_rejection_rates(paper):
     assert rates["surrogate"].unique() == ["budget"]
     np.testing.assert_allclose(rates["rej"], asked, atol=15)
     assert rates["rej"].tolist() != pd.DataFrame(cells).loc[rates.index, "rej"].tolist()
+
+
+def test_both_tables_run_the_same_models(paper):
+    by_rate, by_cost = (
+        Group("auto_mpg", "mlp_plug", surrogate, 3, (4.0,), budgets=(0.1,)) for surrogate in ("budget", "cost")
+    )
+    assert repr(mlp_plug_model(by_rate, paper.protocol)) == repr(mlp_plug_model(by_cost, paper.protocol))
+    one, other = (selectivenet_model(group, paper.protocol, 4.0, 0.9) for group in (by_rate, by_cost))
+    assert one.get_params() == other.get_params() == {**SelectiveNetRegressor(0.9, 4.0, random_state=3).get_params()}

@@ -119,3 +119,36 @@ def test_a_wrong_option_is_explained(options, message, tmp_path):
     result = CliRunner().invoke(app, ["bench", "paper", "-o", str(tmp_path), *options])
     assert result.exit_code == 2
     assert message in " ".join(result.output.replace("│", " ").split())
+
+
+def test_the_command_on_the_page_has_every_option_of_the_run(small, tmp_path):
+    options = ["--datasets", "housing", "--costs", "9", "--repeats", "1"]
+    run(bench(small, tmp_path / "out", *options))
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert (
+        f"recuse bench paper --paper {small} --tables mlp --repeats 1 --datasets housing --costs 9 --no-figures "
+        f"--jobs 2 -o {tmp_path / 'out'}"
+    ) in page
+
+
+SCRIPT = """
+import sys, torch
+from pathlib import Path
+from recuse import surrogates
+from recuse.bench import spec
+from recuse.bench.paper.run import run_paper
+
+if __name__ == "__main__":
+    surrogates.register("bent", lambda r: (torch.exp(r.clamp(max=5)), torch.exp(-r.clamp(min=-5))))
+    for jobs in (1, 2):
+        output = Path(sys.argv[2]) / str(jobs)
+        run_paper(spec.load(sys.argv[1]), ["mlp"], output, jobs=jobs, repeats=1, draw=False, progress=False)
+"""
+
+
+def test_a_surrogate_that_the_user_registered_reaches_every_process(small, tmp_path):
+    small.write_text(SMALL_PAPER.replace('["mae", "logistic"]', '["bent"]'))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    run([sys.executable, str(tmp_path / "script.py"), str(small), str(tmp_path)])
+    assert (tmp_path / "1" / "mlp.csv").read_bytes() == (tmp_path / "2" / "mlp.csv").read_bytes()
+    assert "bent" in (tmp_path / "2" / "mlp.csv").read_text()

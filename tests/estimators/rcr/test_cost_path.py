@@ -4,11 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 
 from recuse import RcRRegressor
 from recuse.estimators import fit_costs
-from recuse.estimators.rcr import crossfit
+from recuse.estimators.rcr import crossfit, joint
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-2, 2, size=(120, 2))
@@ -23,10 +24,38 @@ def test_each_equals_the_model_fitted_alone():
         assert model.cost_ == cost
 
 
-def test_a_range_shares_the_regressors_too():
-    one, span = fit_costs(MODEL, X, Y, [1.0, (0.5, 2.0)])
-    np.testing.assert_array_equal(one.predict(X), span.predict(X))
-    assert span.decide(X, cost=0.7).cost[0] == 0.7
+def test_joint_trainings_at_all_costs_and_with_all_surrogates_equal_those_alone_bit_by_bit():
+    model = RcRRegressor(epochs=40, slow_start=10, n_members=2, batch_size=32, random_state=0)
+    fitted = fit_costs(model, X, Y, [0.5, 4.0], surrogates=["mae", "logistic"])
+    assert [(each.cost_, each.surrogate) for each in fitted] == [
+        (cost, surrogate) for cost in (0.5, 4.0) for surrogate in ("mae", "logistic")
+    ]
+    for each in fitted:
+        alone = clone(each).fit(X, Y)
+        assert each.decide(X) == alone.decide(X)
+        assert each.best_epoch_ == alone.best_epoch_
+        np.testing.assert_array_equal(each.history_, alone.history_)
+        for one, other in ((each.regressor_, alone.regressor_), (each.rejector_, alone.rejector_)):
+            assert torch.equal(one.parameters, other.parameters)
+
+
+def test_joint_trainings_share_one_stack(monkeypatch):
+    sizes = []
+
+    def watched(tables, validation, members, *rest):
+        sizes.append(len(members))
+        return train(tables, validation, members, *rest)
+
+    train = joint.train_pairs
+    monkeypatch.setattr(joint, "train_pairs", watched)
+    fit_costs(RcRRegressor(epochs=4, n_members=2), X, Y, [0.5, 1.0, 2.0])
+    assert sizes == [3 * 2 * 3]  # costs, members, learning rates
+
+
+def test_the_model_given_is_not_changed():
+    model = clone(MODEL)
+    fit_costs(model, X, Y, [0.5])
+    assert vars(model) == vars(clone(MODEL))
 
 
 def test_without_a_seed_the_costs_still_share():
@@ -43,7 +72,7 @@ def test_the_regressors_of_all_folds_are_trained_once_and_the_rejectors_once_for
 
     for stage in ("train_regressors", "train_rejectors"):
         monkeypatch.setattr(crossfit, stage, watched(stage, getattr(crossfit, stage)))
-    fit_costs(MODEL, X, Y, [0.5, 1.0, (0.5, 4.0)])
+    fit_costs(MODEL, X, Y, [0.5, 1.0, 4.0])
     assert trained == ["train_regressors", *["train_rejectors"] * 3]
 
 
@@ -75,9 +104,10 @@ def test_no_training_rows_are_kept():
 @pytest.mark.parametrize(
     ("model", "costs", "message"),
     [
-        (RcRRegressor(), [1.0], "residuals must be 'crossfit', so that costs can share regressors, got 'train'"),
         (MODEL, [], "costs must be one cost or more"),
-        (MODEL, [-1.0], "cost must be >= 0"),
+        (MODEL, [1.0, -1.0], "cost must be >= 0"),
+        (MODEL, [1.0, (0.5, 2.0)], r"costs must be numbers, got \(0.5, 2.0\)"),
+        (clone(MODEL).set_params(cost_range=(0.5, 2.0)), [1.0], "cost_range must be None, since every cost is fitted"),
     ],
 )
 def test_what_cannot_be_done_is_said(model, costs, message):

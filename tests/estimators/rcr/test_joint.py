@@ -16,7 +16,7 @@ from recuse import RcRRegressor, surrogates
 from recuse.engine.stack import outputs
 from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, differ, mixed_frame, noisy_rows, same
 
-SMALL = {"epochs": 30, "slow_start": 10, "random_state": 0}
+SMALL = {"epochs": 30, "slow_start": 10, "n_members": 1, "random_state": 0}
 
 
 def make(**parameters):
@@ -377,7 +377,7 @@ class TestGoingOn:
         with pytest.raises(ValueError, match=r"X has 1 features, but RcRRegressor is expecting 2"):
             model.fit(X[:, :1], Y)
         with pytest.raises(
-            ValueError, match=r"fitted for the constant cost 1\.0, so it cannot go on with a cost that var"
+            ValueError, match=r"fitted for the constant cost 1\.0, so it cannot continue with a cost that var"
         ):
             model.fit(X, Y, cost=ROW_COST)
         assert model.decide(NEW) == before
@@ -417,9 +417,9 @@ class TestGoingOn:
 
     def test_partial_fit_refuses_to_change_a_constant_cost(self):
         model = make(cost=2.0).partial_fit(X, Y)
-        with pytest.raises(ValueError, match=r"goes on at the cost of its first call, 2\.0, got 3\.0"):
+        with pytest.raises(ValueError, match=r"continues at the cost of its first call, 2\.0, got 3\.0"):
             model.partial_fit(X, Y, cost=3.0)
-        with pytest.raises(ValueError, match=r"constant cost 2\.0, so it cannot go on with a cost that varies"):
+        with pytest.raises(ValueError, match=r"constant cost 2\.0, so it cannot continue with a cost that varies"):
             model.partial_fit(X, Y, cost=ROW_COST)
         assert model.partial_fit(X, Y, cost=2.0).cost_ == 2.0
 
@@ -634,3 +634,63 @@ class TestParameters:
     def test_an_unfitted_model_says_so(self, ask):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             ask(make())
+
+
+class TestProtocols:
+    """Parameters that published protocols need: seeds, units of the target, rows as they are."""
+
+    def test_seeds_of_the_members_may_be_given(self):
+        both = make(n_members=2, random_state=[3, 5]).fit(X, Y, validation=(NEW, NEW_Y))
+        alone = make(n_members=1, random_state=(3,)).fit(X, Y, validation=(NEW, NEW_Y))
+        features = both._units.features(NEW)
+        np.testing.assert_array_equal(outputs(both.regressor_, features)[0], outputs(alone.regressor_, features)[0])
+        same(both, make(n_members=2, random_state=np.array([3, 5])).fit(X, Y, validation=(NEW, NEW_Y)), rtol=0)
+        assert differ(both, make(n_members=2, random_state=[3, 6]).fit(X, Y, validation=(NEW, NEW_Y)))
+
+    @pytest.mark.parametrize("seeds", [[1], [1, 2, 3], [1, -1], [1, 2**32], [1, 0.5]])
+    def test_other_than_one_seed_for_each_member_is_refused(self, seeds):
+        rule = r"^random_state must be an int, a RandomState, None or 2 ints >= 0, one for each member, got \["
+        with pytest.raises(ValueError, match=rule):
+            make(n_members=2, random_state=seeds).fit(X, Y)
+
+    def test_a_target_may_be_centred_only(self):
+        centred = make(scale_target="centre").fit(X, Y + 50)
+        assert centred._units.target_scale == 1.0
+        assert centred._units.target_mean == pytest.approx(50 + Y.mean(), abs=1)
+        with pytest.raises(ValueError, match=r"^scale_target must be True, False or 'centre', got 'center'$"):
+            make(scale_target="center").fit(X, Y)
+
+    def test_rows_may_be_kept_in_their_order(self):
+        order = np.random.default_rng(3).permutation(len(X))
+        kept = make(sort_rows=False, batch_size=16).fit(X, Y, validation=(NEW, NEW_Y))
+        other = make(sort_rows=False, batch_size=16).fit(X[order], Y[order], validation=(NEW, NEW_Y))
+        assert differ(kept, other)
+        copied = make(sort_rows=False).fit(np.repeat(X, 2, axis=0), np.repeat(Y, 2), validation=(NEW, NEW_Y))
+        same(copied, make(sort_rows=False).fit(X, Y, validation=(NEW, NEW_Y)), rtol=1e-2, atol=1e-2)
+
+
+_FORWARD_PASSES = {"left": None}
+
+
+class CountedNetwork(OwnNetwork):
+    """Stands for a user who presses Ctrl-C in the middle of an epoch."""
+
+    def forward(self, x):
+        if _FORWARD_PASSES["left"] is not None:
+            _FORWARD_PASSES["left"] -= 1
+            if _FORWARD_PASSES["left"] < 0:
+                raise KeyboardInterrupt
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("passes", [1, 4, 7])
+def test_an_interrupted_partial_fit_leaves_the_model_and_its_next_calls_as_they_were(passes):
+    parameters = {"network": CountedNetwork, "batch_size": 16, "slow_start": 1, "learning_rate": 1e-2}
+    model, undisturbed = (make(**parameters).partial_fit(X, Y).partial_fit(X, Y) for _ in range(2))
+    before = model.decide(NEW)
+    _FORWARD_PASSES["left"] = passes
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(NEW, NEW_Y)
+    _FORWARD_PASSES["left"] = None
+    assert model.decide(NEW) == before
+    same(model.partial_fit(NEW, NEW_Y), undisturbed.partial_fit(NEW, NEW_Y), rtol=0)

@@ -1,4 +1,4 @@
-"""`recuse bench methods`: methods and a paper's protocol in, the leaderboard with its tables, figures and page out."""
+"""Runs of all methods by a paper's protocol, and their leaderboard (`recuse bench methods`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_methods(
     draw: bool = True,
     progress: bool = True,
 ) -> tuple[pd.DataFrame, Standings]:
-    """Run methods on a paper's data sets by its protocol and write down how they compare.
+    """Run methods on a paper's data sets by its protocol, and write their leaderboard.
 
     Parameters
     ----------
@@ -39,14 +39,13 @@ def run_methods(
     methods : sequence of Method
     output : Path
         Gets ``leaderboard.csv``, ``ranks.csv``, ``friedman.csv``, ``times.csv``, ``README.md``, the figures,
-        ``environment.json``, and ``groups/`` with the finished work, from which a run that was cut off goes on.
+        ``environment.json``, and ``groups/`` with finished work, from which an interrupted run continues.
     jobs : int
-        Processes; the numbers, save the times, do not depend on it.
+        Number of processes; it changes the times, but no other number.
     repeats, datasets : optional
         Run only a part.
     reuse : Path, optional
-        Folder of a reproduction by the same protocol, as `run_paper` wrote it: its runs of the paper's method are
-        read and not run again.
+        Folder that `run_paper` wrote by the same protocol; its runs of the paper's method are reused.
     draw : bool
         Also draw the figures.
     progress : bool
@@ -102,7 +101,7 @@ def _command(
     reuse: Path | None,
     output: Path,
 ) -> str:
-    """What reproduces the page, with the options that were used."""
+    """Give the command that runs the same experiments again."""
     names = [method.name for method in methods]
     options = [f"--paper {paper.name}"]
     options += [] if names == list(METHODS) else [f"--methods {','.join(names)}"]

@@ -1,4 +1,4 @@
-"""Our best estimator in the experiments: a data set and a repeat -> the measures at every cost and rejection rate."""
+"""Runs of AutoRejector in the experiments, at the paper's costs and rejection rates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from recuse import datasets
@@ -16,19 +15,20 @@ from recuse.bench.work_unit import Group, Part, measures
 from recuse.decision import Decision
 from recuse.estimators import AutoRejector
 from recuse.guarantees.thresholds import by_budget
+from recuse.threads import one_thread
 
 __all__ = ["OURS", "at_rejection_rates", "fit_auto", "our_group", "run_ours", "together", "unseen_risk", "with_ours"]
 
 Floats = NDArray[np.float64]
 
 OURS = "auto"
-_COST, _BUDGET = "cost", "budget"  # in the place of a surrogate: what a decision is made by
-_AT_RATE = "at_rate_"  # begins the names of measures at a rejection rate
+_COST, _BUDGET = "cost", "budget"  # in place of a surrogate: what decides
+_AT_RATE = "at_rate_"  # prefix of measures at a rejection rate
 _METRICS = ("al", "rej", "rcrloss")
 
 
 def our_group(paper: Paper, dataset: str, repeat: int) -> Group:
-    """Give the unit of work: all costs of the data set, with the rejection rates of the comparison where it has any."""
+    """Give the group of all costs of a data set, with the rejection rates of the comparison where it has any."""
     table = with_ours(paper.comparison)
     ours = table[(table["method"] == OURS) & (table["dataset"] == dataset)].set_index("cost")["target_rejection"] / 100
     costs = paper.costs[dataset]
@@ -37,7 +37,7 @@ def our_group(paper: Paper, dataset: str, repeat: int) -> Group:
 
 
 def with_ours(comparison: pd.DataFrame) -> pd.DataFrame:
-    """Add our best estimator after the methods of each cell, at the lowest rate asked of any of them, or reported."""
+    """Add AutoRejector to each cell, at the lowest rejection rate required of, or reported for, any other method."""
     rate = comparison["target_rejection"].fillna(comparison["rej_mean"])
     lowest = comparison.assign(target_rejection=rate).groupby(["dataset", "cost"], sort=False)["target_rejection"].min()
     ours = lowest.reset_index().assign(method=OURS)
@@ -48,15 +48,15 @@ def with_ours(comparison: pd.DataFrame) -> pd.DataFrame:
 
 
 def run_ours(group: Group, protocol: Protocol, **parameters: Any) -> dict[str, Any]:
-    """Fit once to all rows but the test rows; decide about those at every cost, and at every rejection rate.
+    """Fit once to training and validation rows; decide about test rows at every cost and every rejection rate.
 
-    The threshold of a rate comes from what the models expected of rows they had not seen.
+    The threshold of a rate comes from the out-of-fold expected losses.
     """
-    torch.set_num_threads(1)
     train, validation, (X, y) = datasets.split(datasets.load(group.dataset), group.repeat)
-    model = fit_auto(group, train, validation, **parameters)
+    with one_thread():
+        model = fit_auto(group, train, validation, **parameters)
+        decision = model.decide(X, cost=group.costs[0])
     target, known = np.asarray(y, dtype=np.float64), -unseen_risk(model)
-    decision = model.decide(X, cost=group.costs[0])
     prediction, score = decision.prediction, decision.score - decision.cost
     cells = []
     for cost, budget in zip(group.costs, group.budgets, strict=True):
@@ -71,24 +71,24 @@ def run_ours(group: Group, protocol: Protocol, **parameters: Any) -> dict[str, A
 
 
 def fit_auto(group: Group, train: Part, validation: Part, **parameters: Any) -> AutoRejector:
-    """Fit our best estimator to training and validation rows, once for all costs of the group, round their middle."""
+    """Fit AutoRejector to training and validation rows, once for all costs, at their geometric mean."""
     middle = float(np.exp(np.log(group.costs).mean()))
     return AutoRejector(middle, random_state=group.repeat, **parameters).fit(*together(train, validation))
 
 
 def together(train: Part, validation: Part) -> Part:
-    """Training and validation rows as one table, for methods that divide their rows themselves."""
+    """Concatenate training and validation rows, for methods that divide their rows themselves."""
     return pd.concat([train[0], validation[0]]), pd.concat([train[1], validation[1]])
 
 
 def unseen_risk(model: AutoRejector) -> Floats:
-    """Give the expected loss of every training row by models that have not seen it; copies of a row count."""
+    """Give the out-of-fold expected loss of every training row; copies of a row count."""
     table = model.out_of_fold_
     return np.repeat(table["expected_loss"].to_numpy(), table["weight"].to_numpy().astype(int))
 
 
 def at_rejection_rates(records: pd.DataFrame) -> pd.DataFrame:
-    """Give our records in the form of a rival's: the measures at the rejection rates, where there are any."""
+    """Give the measures at the rejection rates as records of the form of a rival's."""
     names = {f"{_AT_RATE}{name}": name for name in _METRICS}
     kept = records.drop(columns=list(_METRICS)).rename(columns=names).dropna(subset=list(_METRICS))
     return kept.assign(surrogate=_BUDGET)

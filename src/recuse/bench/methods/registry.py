@@ -1,37 +1,36 @@
-"""The methods of the leaderboard: a data set, a method and a repeat -> the measures at every cost.
+"""Methods of the leaderboard.
 
-A method is one entry of `METHODS`: what to call it and a function that decides about the test rows. To add one, write
-the function and the entry; tables, figures and ranks follow.
+A method is one entry of `METHODS`: its names and a function that decides about the test rows. To add a method, write
+the function and the entry; tables, figures and ranks then include it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from recuse.bench.methods.auto import OURS, our_group, run_ours, together
+from recuse.bench.methods.published import mlp_plug_model, network_parameters, selectivenet_model
 from recuse.bench.spec import Paper, Protocol
-from recuse.bench.work_unit import SUPERVISED, Decide, Group, Part, fit_group, run_decisions, run_group
+from recuse.bench.work_unit import SUPERVISED, Decide, Group, Part, fit_regressor, run_decisions, run_group
 from recuse.decision import Decision
 from recuse.estimators import (
     RcRRegressor,
     RejectingRegressor,
     RiskRejector,
-    SelectiveNetRegressor,
     fit_costs,
     knn_plug,
-    mlp_plug,
     no_rejection,
 )
 
 __all__ = ["ALWAYS_ACCEPT", "METHODS", "Method", "choose", "method_groups", "run_method"]
 
-_COST = "cost"  # stands in the place of a surrogate: these methods are told the cost
-_NETWORK = "mlp"  # the paper's model that the methods are compared with
+_COST = "cost"  # in place of a surrogate, for methods that decide by the cost
+_NETWORK = "mlp"  # the paper's model
 _APART = "training; validation chooses"
 _BOTH = "both together"
 
@@ -43,18 +42,18 @@ class Method:
     Attributes
     ----------
     name : str
-        In files and on the command line.
+        Used in files and on the command line.
     title : str
-        On the page and in figures.
+        Used on the page and in figures.
     description : str
         One line.
     rows : str
         Which rows it learns from.
     decide : callable, optional
         (group, protocol, train, validation, X) -> one Decision for each cost of the group. Without it, the method is
-        ours, or the joint training of the paper, run exactly as `recuse bench paper` runs it.
+        AutoRejector, or the joint training of the paper as `recuse bench paper` runs it.
     surrogate : str
-        Of the joint training.
+        Surrogate of the joint training.
     """
 
     name: str
@@ -66,7 +65,7 @@ class Method:
 
     @property
     def model(self) -> str:
-        """The name its groups go by; those of joint training are shared with the reproduction."""
+        """The model name of its groups; the groups of joint training are shared with the reproduction."""
         return _NETWORK if self.decide is None and self.name != OURS else self.name
 
     def group(self, paper: Paper, dataset: str, repeat: int) -> Group:
@@ -112,29 +111,19 @@ def choose(names: Sequence[str] | None, known: Mapping[str, Method] | None = Non
     return [methods[name] for name in (methods if names is None else names)]
 
 
-def _shape(protocol: Protocol) -> dict[str, Any]:
-    """The paper's networks, as parameters of our estimators."""
-    return {
-        "hidden": protocol.hidden,
-        "epochs": protocol.epochs,
-        "batch_size": protocol.batch_size,
-        "learning_rate": protocol.learning_rates,
-    }
-
-
 def _at_every_cost(model: RejectingRegressor, group: Group, X: pd.DataFrame) -> list[Decision]:
     return [model.decide(X, cost=cost) for cost in group.costs]
 
 
 def _always_accept(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
-    alone = replace(group, model=_NETWORK, surrogate=SUPERVISED, costs=())
-    prediction = fit_group(alone, protocol, train, validation).predictions(X)[0]
+    alone = Group(group.dataset, _NETWORK, SUPERVISED, group.repeat)
+    prediction = fit_regressor(alone, protocol, train, validation).predict(X)
     everything = np.ones(len(prediction))
     return [Decision(prediction, everything, everything, cost) for cost in group.costs]
 
 
 def _crossfitted(group: Group, protocol: Protocol, n_rows: int) -> RcRRegressor:
-    """The paper's network with training settings of our own: smaller batches, so fewer epochs will do.
+    """Give the cross-fitted estimator with the paper's network, smaller batches and fewer epochs.
 
     Surrogate, batch size and folds were chosen on validation rows of auto-mpg, housing, concrete and abalone.
     """
@@ -160,15 +149,14 @@ def _rcr_crossfit(group: Group, protocol: Protocol, train: Part, validation: Par
 
 def _rcr_any_cost(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
     low, high = min(group.costs), max(group.costs)
-    span = (low, max(high, 1.1 * low))  # a range has two ends, even round a single cost
+    cost_range = (low, max(high, 1.1 * low))  # the two ends must differ, also for a single cost
     rows = together(train, validation)
-    model = _crossfitted(group, protocol, len(rows[1])).set_params(cost=span)
+    model = _crossfitted(group, protocol, len(rows[1])).set_params(cost_range=cost_range)
     return _at_every_cost(model.fit(*rows), group, X)
 
 
 def _selectivenet(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
-    epochs = min(protocol.epochs, SelectiveNetRegressor().epochs)
-    model = SelectiveNetRegressor(None, group.costs[0], epochs=epochs, random_state=group.repeat)
+    model = selectivenet_model(group, protocol, group.costs[0])
     return _at_every_cost(model.fit(*train, validation=validation), group, X)
 
 
@@ -177,12 +165,11 @@ def _knn_plug(group: Group, protocol: Protocol, train: Part, validation: Part, X
 
 
 def _mlp_plug(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
-    both = {f"{part}__{key}": value for part in ("regressor", "risk") for key, value in _shape(protocol).items()}
-    return _at_every_cost(mlp_plug(random_state=group.repeat, **both).fit(*together(train, validation)), group, X)
+    return _at_every_cost(mlp_plug_model(group, protocol).fit(*together(train, validation)), group, X)
 
 
 def _no_rejection(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
-    shape = {f"regressor__{key}": value for key, value in _shape(protocol).items()}
+    shape = {f"regressor__{key}": value for key, value in network_parameters(protocol).items()}
     return _at_every_cost(no_rejection(random_state=group.repeat, **shape).fit(*together(train, validation)), group, X)
 
 
@@ -190,7 +177,7 @@ def _risk_rejector(group: Group, protocol: Protocol, train: Part, validation: Pa
     return _at_every_cost(RiskRejector(random_state=group.repeat).fit(*together(train, validation)), group, X)
 
 
-# the yardsticks come from it, and it is not ranked
+# gives the reference lines of the leaderboard, and is not ranked
 ALWAYS_ACCEPT = Method(
     "always_accept",
     "always accept",
@@ -211,7 +198,7 @@ _ENTRIES = (
     Method(
         "rcr_crossfit",
         "RcR, cross-fitted",
-        "RcR, square surrogate, 8 members a fold; rejectors learn from errors on rows left out; fitted for each cost",
+        "RcR, square surrogate, 8 members a fold; rejectors learn from out-of-fold errors; fitted for each cost",
         _BOTH,
         _rcr_crossfit,
     ),

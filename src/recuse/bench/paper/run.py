@@ -1,25 +1,27 @@
-"""`recuse bench paper`: a paper's name in, its tables, figures and page out."""
+"""Runs of a paper's experiments: tables, figures and a page (`recuse bench paper`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from recuse.bench.methods.auto import at_rejection_rates, our_group, run_ours
-from recuse.bench.methods.published import compare, lowest_accepted_loss, rival_groups, run_rival
+from recuse.bench.methods.published import rival_groups, run_rival
 from recuse.bench.paper import figures
+from recuse.bench.paper.comparison import compare, lowest_accepted_loss
 from recuse.bench.paper.page import write_page
 from recuse.bench.paper.tables import side_by_side, summarise, write_csv
 from recuse.bench.runner import record_environment, run_groups, share_groups, table_groups
 from recuse.bench.spec import Paper
 from recuse.bench.work_unit import SUPERVISED, Group
 
-__all__ = ["run_paper"]
+__all__ = ["reproducing_command", "run_paper"]
 
-COMPARISON = "comparison"  # the table against other methods, which has a form of its own
+COMPARISON = "comparison"  # the table against other methods
 
 
 def run_paper(
@@ -35,7 +37,7 @@ def run_paper(
     draw: bool = True,
     progress: bool = True,
 ) -> dict[str, pd.DataFrame]:
-    """Run the experiments behind some tables and write everything down.
+    """Run the experiments of some tables, and write tables, figures and a page.
 
     Parameters
     ----------
@@ -43,12 +45,12 @@ def run_paper(
     tables : sequence of str
     output : Path
         Gets one CSV per table, ``README.md`` with all of them side by side, the figures, ``environment.json``, and
-        ``groups/`` with the finished work, from which a run that was cut off goes on.
+        ``groups/`` with finished work, from which an interrupted run continues.
     jobs : int
     repeats, datasets, costs : optional
         Run only a part.
     reuse : Path, optional
-        Folder of `recuse bench methods`, whose runs of our best estimator need not be run again.
+        Folder of `recuse bench methods`, whose runs of AutoRejector are reused.
     draw : bool
         Also run and draw the figures.
     progress : bool
@@ -56,7 +58,7 @@ def run_paper(
     Returns
     -------
     dict of str to DataFrame
-        The tables, as they are in the CSV files.
+        The tables of the CSV files.
     """
     _check(paper, tables, datasets, costs)
     finished = None if reuse is None else reuse / "groups"
@@ -83,12 +85,14 @@ def run_paper(
         pictures = _draw(records, rivals, shares, paper, output)
     record_environment(output / "environment.json")
     remarks = [_remark(written[COMPARISON])] if compared else []
-    write_page(paper, written, pictures, output / "README.md", _command(paper, tables), remarks)
+    options = {"repeats": repeats, "datasets": datasets, "costs": costs, "reuse": reuse}
+    command = reproducing_command(paper, tables, output, options, draw=draw)
+    write_page(paper, written, pictures, output / "README.md", command, remarks)
     return written
 
 
 def _our_groups(paper: Paper, repeats: int | None, datasets: Sequence[str] | None) -> list[Group]:
-    """List the runs of our best estimator on the data sets of the comparison."""
+    """List the runs of AutoRejector on the data sets of the comparison."""
     return [
         our_group(paper, name, repeat)
         for name in dict.fromkeys(paper.comparison["dataset"])
@@ -98,12 +102,12 @@ def _our_groups(paper: Paper, repeats: int | None, datasets: Sequence[str] | Non
 
 
 def _remark(comparison: pd.DataFrame) -> str:
-    """Say how our best estimator does at the paper's rejection rates."""
+    """Count the cells in which AutoRejector has the lowest accepted loss."""
     counts = lowest_accepted_loss(comparison)
     return (
-        "In the comparison, AutoRejector (`auto`) is asked to reject the lowest share that any of the other methods is "
-        "asked for, or reported with, in a cell; its threshold comes from what it expected of training and validation "
-        f"rows before it saw their targets. Of {counts['cells']} cells, its accepted loss is below all our runs "
+        "In the comparison, AutoRejector (`auto`) must reject the lowest share that is required of, or reported for, "
+        "any other method in a cell; its threshold comes from out-of-fold expected losses of training and validation "
+        f"rows. Of {counts['cells']} cells, its accepted loss is below all our runs "
         f"of the others in {counts['our_runs']}, below all printed numbers in {counts['printed']}, and below both in "
         f"{counts['both']}."
     )
@@ -126,7 +130,7 @@ def _check(paper: Paper, tables: Sequence[str], datasets: Sequence[str] | None, 
 
 
 def _draw(records: pd.DataFrame, rivals: pd.DataFrame, shares: pd.DataFrame, paper: Paper, output: Path) -> list[Path]:
-    """Draw what the records suffice for; the names of the files say what is on them."""
+    """Draw the figures that the records allow."""
     drawn = []
     for model in dict.fromkeys(records["model"]):
         drawn.append(output / f"losses_against_cost_{model}.png")
@@ -142,7 +146,7 @@ def _draw(records: pd.DataFrame, rivals: pd.DataFrame, shares: pd.DataFrame, pap
 
 
 def _methods(records: pd.DataFrame, rivals: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Records by the names that stand in the legend."""
+    """Give the records of each entry of the legend."""
     mlp = records[(records["model"] == "mlp") & (records["surrogate"] != SUPERVISED)]
     present = [name for name in figures.SURROGATES if name in set(mlp["surrogate"])]
     methods = {f"RcR, {name}": mlp[mlp["surrogate"] == name] for name in present}
@@ -151,5 +155,35 @@ def _methods(records: pd.DataFrame, rivals: pd.DataFrame) -> dict[str, pd.DataFr
     return methods
 
 
-def _command(paper: Paper, tables: Sequence[str]) -> str:
-    return f"recuse bench paper --paper {paper.name} --tables {','.join(tables)} --jobs 2 -o results/{paper.name}"
+def reproducing_command(
+    paper: Paper, tables: Sequence[str], output: Path, options: Mapping[str, object], *, draw: bool
+) -> str:
+    """Give the command that runs the same experiments again.
+
+    Parameters
+    ----------
+    paper : Paper
+    tables : sequence of str
+    output : Path
+    options : mapping of str to object
+        Options that restrict the run, by name; None stands for the default.
+    draw : bool
+
+    Examples
+    --------
+    >>> from recuse.bench import spec
+    >>> reproducing_command(spec.load(), ["mlp"], Path("out"), {"repeats": 2, "costs": [4.0, 6.0]}, draw=False)
+    'recuse bench paper --paper rcr2023 --tables mlp --repeats 2 --costs 4,6 --no-figures --jobs 2 -o out'
+    """
+    words = ["recuse", "bench", "paper", "--paper", str(paper.source or paper.name), "--tables", ",".join(tables)]
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name}", _as_option(value)]
+    words += [] if draw else ["--no-figures"]
+    return shlex.join([*words, "--jobs", "2", "-o", str(output)])
+
+
+def _as_option(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(f"{each:g}" if isinstance(each, float) else str(each) for each in value)
+    return str(value)

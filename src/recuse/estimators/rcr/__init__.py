@@ -1,1 +1,1 @@
-"""The paper's method: a regressor and a rejector trained on a surrogate loss."""
+"""Regression with cost-based rejection by a surrogate loss: joint training and cross-fitting."""

@@ -1,17 +1,18 @@
-"""fit_costs: one model and several costs in, a fitted model for each cost out, for little more than one fit."""
+"""Fits of RcRRegressor at several costs for little more than the price of one."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from recuse.costs import Cost
-from recuse.estimators.rcr.joint import RcRRegressor
+from recuse.costs import is_constant, row_values
+from recuse.estimators.rcr.parameters import FitData
+from recuse.estimators.rcr.regressor import RcRRegressor
+from recuse.surrogates import SurrogateLike
 from recuse.validation import require
 
 __all__ = ["fit_costs"]
@@ -21,50 +22,55 @@ def fit_costs(
     model: RcRRegressor,
     X: Any,
     y: ArrayLike,
-    costs: Sequence[Cost],
+    costs: Sequence[float],
+    surrogates: Sequence[SurrogateLike] | None = None,
     sample_weight: ArrayLike | None = None,
     validation: tuple[Any, Any] | None = None,
+    groups: ArrayLike | None = None,
 ) -> list[RcRRegressor]:
-    """Fit a cross-fitted `RcRRegressor` at each of several costs; all share the regressors, which know no cost.
+    """Fit an `RcRRegressor` at each of several costs, with each of several surrogates.
 
-    Each model equals the one that `fit` gives at its cost. Where one model for all costs will do, fit it with
-    ``cost=(low, high)``.
+    Each model equals the one that `fit` gives at its cost with its surrogate. In joint training, all of them are
+    trained in one stack. In cross-fitting they share the regressors, which do not depend on the cost.
 
     Parameters
     ----------
     model : RcRRegressor
-        With ``residuals="crossfit"``; it stays as it is.
-    X, y, sample_weight, validation : as in `RcRRegressor.fit`
-    costs : sequence of float or tuple (low, high)
+        Without `cost_range`. It is not changed.
+    X, y, sample_weight, validation, groups : as in `RcRRegressor.fit`
+    costs : sequence of float
+    surrogates : sequence of str, Surrogate or callable, optional
+        By default the surrogate of `model`.
 
     Returns
     -------
     list of RcRRegressor
-        One for each cost.
+        One for each cost; with several surrogates, one for each of them at the first cost, and so on.
 
     Examples
     --------
     >>> from recuse import RcRRegressor, datasets
     >>> (X, y), validation, (X_test, _) = datasets.split(datasets.load("auto_mpg"), repeat=0)
-    >>> model = RcRRegressor(residuals="crossfit", epochs=50, cv=2, random_state=0)
-    >>> cheap, dear = fit_costs(model, X, y, costs=[2.0, 50.0], validation=validation)
-    >>> bool((cheap.predict(X_test) == dear.predict(X_test)).all())
-    True
-    >>> cheap.decide(X_test).rejection_rate > dear.decide(X_test).rejection_rate
+    >>> model = RcRRegressor(epochs=50, n_members=2, random_state=0)
+    >>> models = fit_costs(model, X, y, costs=[2.0, 50.0], surrogates=["mae", "logistic"], validation=validation)
+    >>> [(fitted.cost_, fitted.surrogate) for fitted in models]
+    [(2.0, 'mae'), (2.0, 'logistic'), (50.0, 'mae'), (50.0, 'logistic')]
+    >>> models[0].decide(X_test).rejection_rate > models[2].decide(X_test).rejection_rate
     True
     """
-    require(
-        model.residuals == "crossfit", "residuals", "'crossfit', so that costs can share regressors", model.residuals
-    )
+    chosen = [model.surrogate] if surrogates is None else list(surrogates)
     require(len(costs) > 0, "costs", "one cost or more", costs)
-    seed = model.random_state
-    if not isinstance(seed, int | np.integer):  # all must divide and begin alike
-        seed = int(check_random_state(seed).randint(2**31 - 1))
-    fitted: list[RcRRegressor] = []
+    require(len(chosen) > 0, "surrogates", "one surrogate or more", surrogates)
+    require(model.cost_range is None, "cost_range", "None, since every cost is fitted for", model.cost_range)
     for cost in costs:
-        copy = clone(model).set_params(cost=cost, random_state=seed)
-        copy._folds, copy._hands_on_folds = (fitted[-1]._folds if fitted else None), True
-        fitted.append(copy.fit(X, y, sample_weight=sample_weight, validation=validation))
-    for copy in fitted:
-        del copy._folds, copy._hands_on_folds
+        require(is_constant(cost), "costs", "numbers", cost)
+        row_values(cost, "cost", 1)
+    shared = clone(model)
+    outcomes = shared._train_all(FitData(X, y, sample_weight, validation, groups), costs, chosen)
+    fitted = []
+    aims = [(cost, surrogate) for cost in costs for surrogate in chosen]
+    for (cost, surrogate), outcome in zip(aims, outcomes, strict=True):
+        fitted.append(copy.copy(shared).set_params(cost=cost, surrogate=surrogate))
+        fitted[-1]._adopt(outcome, cost)
+        outcome.warn(stacklevel=2)
     return fitted

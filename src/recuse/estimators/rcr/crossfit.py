@@ -1,20 +1,20 @@
-"""Cross-fitting: rows in, regressors by fold and rejectors that learned from errors on rows left out, out.
+"""Cross-fitting: regressors for each fold, and rejectors trained on the errors of out-of-fold predictions.
 
-A regressor knows the targets it was fitted to, so its errors there are too small to learn from. Here each fold of the
-training rows is predicted by members that never saw it. A rejector sees the features, the prediction h(x) and the
-logarithm of the disagreement among those members, and learns from their error, squared or by another loss.
+The errors of a regressor on its training rows are too small to train a rejector on. Here each fold of the training
+rows is predicted by members that were not trained on it. The rejectors get the features, the prediction h(x) and the
+logarithm of the disagreement among those members, and learn from their errors.
 
-The rejectors are cross-fitted in their turn: those of a fold learn from the errors of the others and of any validation
-rows, and are tried on the errors of their own. Those errors choose epoch and learning rate, of all folds together. So
-every error serves for both, and no small set of rows, which may well lack the few large errors that matter, decides.
+The rejectors are cross-fitted too. Those of a fold learn from the errors of the other folds and of any validation rows,
+and are validated on the errors of their own fold. Epoch and learning rate are chosen by the validation loss over all
+folds, so that every error serves for training and for validation.
 
-The members of the other folds are kept out of both inputs: they have seen the target, and the further they are from the
-members that have not, the larger the error. On new rows, which nobody has seen, all members count.
+Members trained on a row take no part in the prediction or in the disagreement of that row: how far they are from the
+out-of-fold members would reveal the error. On new rows all members count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,212 +30,302 @@ from recuse.engine.members import Member
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import Stack, outputs
 from recuse.estimators.rate_search import best_trials, engine_table
-from recuse.estimators.rcr.members import PairMaker
-from recuse.estimators.rcr.rejector_inputs import Sight, disagreement
+from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
+from recuse.estimators.rcr.outcome import Assessment, Outcome
+from recuse.estimators.rcr.rejector_inputs import RejectorInputs, disagreement
+from recuse.estimators.rcr.scores import CostGrid, mean_score
 from recuse.tabular.folds import folds_of, held_out_split
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
+from recuse.validation import require
 
-__all__ = ["CrossFit", "CrossFitted", "FoldRegressors"]
+__all__ = ["CrossfitModel", "CrossfitTraining"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class FoldRegressors:
-    """The regressors of all folds, and what they said about the rows left out."""
+class CrossfitModel:
+    """Regressors and rejectors of all folds; the fields and methods are those of `FittedModel`.
 
-    stack: Stack
-    sizes: tuple[int, ...]
-    fold: NDArray[np.intp]  # (row,): the fold that it is left out of
-    prediction: Floats  # (row,) or (output, row)
-    spread: Floats  # (row,)
-    trained: Trained
-    members: list[Member]
+    `inputs` computes the inputs of the rejectors. `grid` covers the costs fitted for, and is None for a single one.
+    """
+
+    units: Units
+    regressor: Stack
+    rejector: Stack
+    inputs: RejectorInputs
+    grid: CostGrid | None
+
+    def predictions(self, features: Floats) -> Floats:
+        """Give the predictions of every regressor (member, row) or (member, output, row)."""
+        return outputs(self.regressor, features)
+
+    def scores(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:
+        """Give the mean score (row,) of the rejectors."""
+        if self.grid is None:
+            return mean_score(outputs(self.rejector, self.inputs.of_new_rows(features, predictions, cost)))
+        without_cost = replace(self.inputs, cost_range=None, units=replace(self.units, log_cost=None))
+        shared = without_cost.of_new_rows(features, predictions, cost)
+
+        def score_at(rows: NDArray[np.intp], knot: float) -> Floats:
+            at_knot = np.full(len(rows), knot)
+            score = outputs(self.rejector, self.inputs.with_cost(shared[rows], at_knot))
+            cost_range = self.inputs.cost_range
+            return score if cost_range is None else score + cost_range.offset(torch.as_tensor(at_knot)).numpy()
+
+        return self.grid.scores(score_at, cost)
 
 
 @dataclass(frozen=True)
-class CrossFitted:
-    """What cross-fitting leaves behind.
+class _Folds:
+    """The regressors of all folds and their out-of-fold predictions.
 
     Attributes
     ----------
+    stack : Stack
+    sizes : tuple of int
+        Number of regressors of each fold.
+    rows : ndarray of shape (row,)
+        Positions of the training rows that are in a test part. The arrays below are about these rows.
+    fold : ndarray of shape (row,)
+        The fold whose regressors were not trained on the row.
+    prediction : ndarray of shape (row,) or (output, row)
+    spread : ndarray of shape (row,)
     trained : Trained
-        Its regressors are chosen already, fold by fold; its rejectors, losses and epochs are those of all trials.
-        `diverged` counts all trainings, those of the folds first.
     members : list of Member
-        All trainings, those of the folds first.
-    sight : Sight
-    folds : FoldRegressors
-        Which know nothing of the cost.
     """
 
+    stack: Stack
+    sizes: tuple[int, ...]
+    rows: NDArray[np.intp]
+    fold: NDArray[np.intp]
+    prediction: Floats
+    spread: Floats
     trained: Trained
     members: list[Member]
-    sight: Sight
-    folds: FoldRegressors
 
 
 @dataclass(frozen=True)
-class CrossFit:
+class CrossfitTraining:
     """How to cross-fit.
 
     Attributes
     ----------
-    maker : PairMaker
-    cv : int, or any other form of folds that the rows are marked with
+    maker : NetworkMaker
+    rates : sequence of float
+        Learning rates; validation losses choose.
     plan : Plan
-        For each fold, and for the rejectors.
+        For the regressors, and again for the rejectors.
+    cv : int, splitter or iterable
+        The folds; a splitter has marked the rows.
     fraction : float
-        Share of the rows of each fold that choose the epochs of its regressors, where there are no validation rows.
-    costs : CostRange, optional
+        Share of the training rows of each fold that choose its regressors, where there are no validation rows.
+    cost_range : CostRange, optional
         In the user's units.
-    folds : FoldRegressors, optional
-        Of an earlier fit to the same rows, at another cost; then only the rejectors are trained.
     """
 
-    maker: PairMaker
-    cv: Any
+    maker: NetworkMaker
+    rates: Sequence[float]
     plan: Plan
+    cv: Any
     fraction: float
-    costs: CostRange | None = None
-    folds: FoldRegressors | None = None
+    cost_range: CostRange | None = None
 
-    @property
-    def units(self) -> Units:
-        """The user's rows and units to the engine's, and back."""
-        return self.maker.units
-
-    def train(self, train: Rows, held_out: Rows | None, members: Sequence[Member], shuffle: int) -> CrossFitted:
-        """Train the regressors of every fold, then the rejectors.
+    def fit(
+        self, units: Units, train: Rows, held_out: Rows | None, aims: Sequence[Aim], seeds: Sequence[int], shuffle: int
+    ) -> list[Outcome]:
+        """Train the regressors of every fold once, then the rejectors of each aim.
 
         Parameters
         ----------
+        units : Units
         train : Rows
-            Rejectors learn from the errors on them, all but those of one fold, on which they are tried.
+            Rejectors learn from the errors on them, and are validated on those of their own fold.
         held_out : Rows or None
-            They choose the regressors of all folds, and rejectors learn from the errors on them too; so their weights
-            must be in the units of those of `train`. Without them each fold sets rows of its own aside, which others
-            learn from.
-        members : sequence of Member
-            Every rate for every seed. The regressors and rejectors of a fold have seeds derived from theirs.
+            They choose the regressors of all folds, and rejectors also learn from the errors on them. Their weights
+            must be in the units of those of `train`. Without them each fold holds out rows of its own.
+        aims : sequence of Aim
+        seeds : sequence of int
+            One for each member. The regressors and rejectors of a fold have seeds derived from them.
         shuffle : int
             Fixes the folds and the order of minibatches.
+
+        Returns
+        -------
+        list of Outcome
+            One for each aim.
         """
         if len(train) < 2:
             raise ValueError(f"residuals='crossfit' needs at least 2 rows to train on, got n_samples = {len(train)}")
-        seeds = [member.seed for member in members[:: len(self.maker.rates)]]
-        folds = self.folds or self._train_folds(train, held_out, seeds, shuffle)
-        said = folds.prediction, folds.spread
-        sight = Sight.learn(self.units, self.costs, folds.sizes, said, train.weight, lonely=len(seeds) == 1)
-        rejectors, rejecting = self._train_rejectors(train, held_out, folds, sight, members, shuffle)
-        trained = Trained(
-            folds.stack,
-            rejectors.regressor,
-            rejectors.loss,
-            rejectors.epoch,
-            rejectors.history,
-            _counted([folds.trained, rejectors]),
+        folds = self._train_folds(units, train, held_out, seeds, shuffle)
+        predicted = train.take(folds.rows)
+        inputs = RejectorInputs.learn(
+            units,
+            self.cost_range,
+            folds.sizes,
+            folds.prediction,
+            folds.spread,
+            predicted.weight,
+            single=len(seeds) == 1,
         )
-        return CrossFitted(trained, [*folds.members, *rejecting], sight, folds)
+        seen = inputs.of_rows(units.features(predicted.X), folds.prediction, folds.spread, predicted.cost)
+        known = self._error_table(predicted, seen, folds.prediction, units, shuffle)
+        new = [] if held_out is None else [self._held_out_errors(held_out, folds, inputs)]
+        grid = self._grid(units, train, held_out)
+        outcomes = []
+        for number, aim in enumerate(aims):
+            members = make_members(units, aim, seeds, self.rates)
+            trained, rejecting = self._train_rejectors(known, new, folds, units, members, stage=number + 1)
+            chosen = best_trials(trained.loss.cpu(), self.rates)
+            rejector = trained.regressor.take(chosen).to(torch.float64)  # the engine returns rejectors as `regressor`
+            outcomes.append(
+                Outcome(
+                    CrossfitModel(units, folds.stack, rejector, inputs, grid),
+                    learning_rate=[rejecting[trial].learning_rate for trial in chosen],
+                    best_epoch=trained.epoch[chosen].tolist(),
+                    validation_loss=float(self._in_units(units, trained.loss[chosen]).mean()),
+                    history=self._in_units(units, trained.history[:, chosen]),
+                    diverged=self._diverged(folds, trained, rejecting),
+                    n_trainings=len(folds.members) + len(rejecting),
+                    assessment=self._assess(units, predicted, folds, trained.loss[chosen], aim),
+                )
+            )
+        return outcomes
 
-    def _train_folds(self, train: Rows, held_out: Rows | None, seeds: Sequence[int], shuffle: int) -> FoldRegressors:
-        parts = list(folds_of(train, self.cv, np.random.RandomState(shuffle)))
+    def _train_folds(
+        self, units: Units, train: Rows, held_out: Rows | None, seeds: Sequence[int], shuffle: int
+    ) -> _Folds:
+        parts = folds_of(train, self.cv, np.random.RandomState(shuffle))
+        require(len(parts) >= 2, "cv", "a division with at least 2 test parts", len(parts))
         members = [
             Member(_derived(seed, fold), rate, table=fold)
             for fold in range(len(parts))
             for seed in seeds
-            for rate in self.maker.rates
+            for rate in self.rates
         ]
-        tables, choosing = [], []
-        for fold, (seen, _) in enumerate(parts):
+        tables, validation = [], []
+        for fold, (learning, _) in enumerate(parts):
             order = _derived(shuffle, fold)
-            rows, own = (train.take(seen), held_out) if held_out is not None else self._divide(train.take(seen), order)
-            tables.append(engine_table(self.units, rows, order))
-            choosing.append(engine_table(self.units, own))
-        networks = Networks(self.maker.regressors(), self.maker.regressors())
-        both = _of_one_length(tables), _of_one_length(choosing)
-        trained = train_regressors(*both, members, networks, self._stage(0), self.units.engine_loss)
-        return self._ask_folds(train, trained, members, [left_out for _, left_out in parts])
+            rows = train.take(learning)
+            own_train, own_validation = (rows, held_out) if held_out is not None else self._divide(rows, order)
+            tables.append(engine_table(units, own_train, order))
+            validation.append(engine_table(units, own_validation))
+        networks = Networks(self.maker.regressors(units), self.maker.regressors(units))
+        both = _of_one_length(tables), _of_one_length(validation)
+        trained = train_regressors(*both, members, networks, self._stage(0), units.engine_loss)
+        return self._predict_out_of_fold(units, train, trained, members, [left_out for _, left_out in parts])
 
     def _divide(self, rows: Rows, seed: int) -> tuple[Rows, Rows]:
-        """Give rows to learn from and rows to choose by; of a single row, that one for both."""
+        """Give training rows and validation rows; a single row serves for both."""
         if len(rows) == 1:
             return rows, rows
         learning, choosing = held_out_split(rows, self.fraction, np.random.RandomState(seed))
         return rows.take(learning), rows.take(choosing)
 
-    def _ask_folds(
-        self, train: Rows, trained: Trained, members: list[Member], parts: Sequence[NDArray[np.intp]]
-    ) -> FoldRegressors:
-        """Choose the regressors of each fold, and ask them about the rows left out."""
-        features = self.units.features(train.X)
-        count, n_outputs = len(train), self.units.n_outputs
+    def _predict_out_of_fold(
+        self, units: Units, train: Rows, trained: Trained, members: list[Member], parts: Sequence[NDArray[np.intp]]
+    ) -> _Folds:
+        """Choose the regressors of each fold, and predict its rows by them."""
+        features = units.features(train.X)
+        count, n_outputs = len(train), units.n_outputs
         prediction, spread = np.empty(count if n_outputs == 1 else (n_outputs, count)), np.empty(count)
-        everyone, sizes, number = [], [], np.empty(count, np.intp)
+        kept: list[int] = []
+        sizes, number = [], np.full(count, -1)
         for fold, (loss, left_out) in enumerate(zip(trained.loss.cpu().chunk(len(parts)), parts, strict=True)):
-            chosen = [fold * len(loss) + trial for trial in best_trials(loss, self.maker.rates)]
-            said = outputs(trained.regressor.take(chosen).to(torch.float64), features[left_out])
-            prediction[..., left_out], spread[left_out] = said.mean(axis=0), disagreement(said)
+            chosen = [fold * len(loss) + trial for trial in best_trials(loss, self.rates)]
+            by_member = outputs(trained.regressor.take(chosen).to(torch.float64), features[left_out])
+            prediction[..., left_out], spread[left_out] = by_member.mean(axis=0), disagreement(by_member)
             number[left_out] = fold
-            everyone += chosen
+            kept += chosen
             sizes.append(len(chosen))
-        stack = trained.regressor.take(everyone).to(torch.float64)
-        return FoldRegressors(stack, tuple(sizes), number, prediction, spread, trained, members)
+        stack = trained.regressor.take(kept).to(torch.float64)
+        rows = np.flatnonzero(number >= 0)
+        return _Folds(stack, tuple(sizes), rows, number[rows], prediction[..., rows], spread[rows], trained, members)
 
     def _train_rejectors(
-        self,
-        train: Rows,
-        held_out: Rows | None,
-        folds: FoldRegressors,
-        sight: Sight,
-        members: Sequence[Member],
-        shuffle: int,
+        self, known: Table, new: Sequence[Table], folds: _Folds, units: Units, members: Sequence[Member], *, stage: int
     ) -> tuple[Trained, list[Member]]:
         """Train equally many rejectors without each fold, over all folds at least as many as there are members."""
-        known, new = self._rejector_tables(train, held_out, folds, sight, shuffle)
-        build, count = self.maker.of_inputs(known.x.shape[1]), len(folds.sizes)
-        few = members[: -(-len(members) // (count * len(self.maker.rates))) * len(self.maker.rates)]
+        build, count = self.maker.stacks(known.x.shape[1]), len(folds.sizes)
+        per_fold = members[: -(-len(members) // (count * len(self.rates))) * len(self.rates)]
         everyone = [
-            replace(member, seed=_derived(member.seed, fold), table=fold) for fold in range(count) for member in few
+            replace(member, seed=_derived(member.seed, fold), table=fold)
+            for fold in range(count)
+            for member in per_fold
         ]
         insides = [torch.as_tensor(folds.fold == fold) for fold in range(count)]
-        tables = _of_one_length([_one_table([known.take(~inside), *new]) for inside in insides])
-        choosing = _of_one_length([known.take(inside) for inside in insides])
-        return train_rejectors(tables, choosing, everyone, build, self._stage(1), self._engine_costs()), everyone
+        tables = _of_one_length([_concatenated([known.take(~inside), *new]) for inside in insides])
+        validation = _of_one_length([known.take(inside) for inside in insides])
+        costs = self._engine_range(units)
+        return train_rejectors(tables, validation, everyone, build, self._stage(stage), costs), everyone
 
-    def _rejector_tables(
-        self, train: Rows, held_out: Rows | None, folds: FoldRegressors, sight: Sight, shuffle: int
-    ) -> tuple[Table, list[Table]]:
-        """Give the errors on the training rows, each by members that have not seen it, and on any validation rows."""
-        seen = sight.inputs(self.units.features(train.X), folds.prediction, folds.spread, train.cost)
-        known = self._error_table(train, seen, folds.prediction, shuffle)
-        if held_out is None:
-            return known, []
-        features = self.units.features(held_out.X)
-        said = outputs(folds.stack, features)
-        new = sight.of_new_rows(features, said, held_out.cost)
-        return known, [self._error_table(held_out, new, said.mean(axis=0))]
+    def _held_out_errors(self, held_out: Rows, folds: _Folds, inputs: RejectorInputs) -> Table:
+        """Give the errors of the mean of all regressors on the validation rows."""
+        units = inputs.units
+        features = units.features(held_out.X)
+        predictions = outputs(folds.stack, features)
+        seen = inputs.of_new_rows(features, predictions, held_out.cost)
+        return self._error_table(held_out, seen, predictions.mean(axis=0), units)
 
-    def _error_table(self, rows: Rows, inputs: Floats, prediction: Floats, seed: int = 0) -> Table:
+    def _error_table(self, rows: Rows, inputs: Floats, prediction: Floats, units: Units, seed: int = 0) -> Table:
         """Give the engine's table with the errors as targets, in its units."""
-        error = self.units.cost(self.units.errors(prediction, rows))
+        error = units.cost(units.errors(prediction, rows))
         x, y, weight = (torch.as_tensor(values, dtype=torch.float32) for values in (inputs, error, rows.weight))
-        # weights even where all are equal: rows of two tables are to be compared
-        return replace(engine_table(self.units, rows, seed), x=x, y=y, weight=weight, rejector_x=None)
+        # weights even where all are equal, since tables are concatenated
+        return replace(engine_table(units, rows, seed), x=x, y=y, weight=weight, rejector_x=None)
 
-    def _engine_costs(self) -> CostRange | None:
-        if self.costs is None:
+    def _grid(self, units: Units, train: Rows, held_out: Rows | None) -> CostGrid | None:
+        if self.cost_range is not None:
+            return CostGrid(self.cost_range.low, self.cost_range.high)
+        if units.log_cost is None:
             return None
-        low, high = self.units.cost(np.array([self.costs.low, self.costs.high]))
+        return CostGrid.of(train.cost if held_out is None else np.append(train.cost, held_out.cost))
+
+    def _engine_range(self, units: Units) -> CostRange | None:
+        if self.cost_range is None:
+            return None
+        low, high = units.cost(np.array([self.cost_range.low, self.cost_range.high]))
         return CostRange(float(low), float(high))
 
+    def _in_units(self, units: Units, loss: torch.Tensor) -> Floats:
+        """Give losses in the user's units; for a range of costs, they stay in units of the cost."""
+        values: Floats = loss.cpu().double().numpy()
+        return values if self.cost_range is not None else units.loss(values)
+
+    def _diverged(self, folds: _Folds, rejectors: Trained, rejecting: list[Member]) -> list[tuple[int, float, int]]:
+        """Give (member, learning rate, epoch) of diverged trainings; regressors count first, then rejectors."""
+        members, before = [*folds.members, *rejecting], len(folds.members)
+        trials = folds.trained.diverged | {before + trial: epoch for trial, epoch in rejectors.diverged.items()}
+        n_rates = len(self.rates)
+        return [(trial // n_rates, members[trial].learning_rate, epoch) for trial, epoch in sorted(trials.items())]
+
+    def _assess(self, units: Units, rows: Rows, folds: _Folds, loss: torch.Tensor, aim: Aim) -> Assessment:
+        """Compare the rejectors on their own folds with accepting and rejecting all rows."""
+        losses = units.errors(folds.prediction, rows)
+        accept, rcr_loss = float(np.average(losses, weights=rows.weight)), float(self._in_units(units, loss).mean())
+        if self.cost_range is not None:
+            low, high = self.cost_range.low, self.cost_range.high
+            return Assessment(rcr_loss, accept * _mean_inverse(low, high), 1.0, losses, np.array([low, high]))
+        cost = rows.cost if aim.cost is None else np.full(len(rows), aim.cost)
+        return Assessment(rcr_loss, accept, float(np.average(cost, weights=rows.weight)), losses, cost)
+
     def _stage(self, number: int) -> Plan:
-        """Return the plan, with progress that counts the epochs of the stages before."""
-        return self.plan.after(number * self.plan.epochs)
+        """Give the plan of one stage of training, whose progress counts after the stages before."""
+        report, before = self.plan.on_epoch, number * self.plan.epochs
+        return self.plan if report is None else replace(self.plan, on_epoch=_later(report, before))
 
 
-def _one_table(tables: Sequence[Table]) -> Table:
+def _later(report: Callable[[int], None], before: int) -> Callable[[int], None]:
+    return lambda done: report(before + done)
+
+
+def _mean_inverse(low: float, high: float) -> float:
+    """Mean of 1 / cost over costs spread evenly in the logarithm."""
+    return (1 / low - 1 / high) / float(np.log(high / low))
+
+
+def _concatenated(tables: Sequence[Table]) -> Table:
     """Put the rows of several tables into one."""
 
     def joined(name: str) -> torch.Tensor | None:
@@ -247,21 +337,11 @@ def _one_table(tables: Sequence[Table]) -> Table:
 
 
 def _of_one_length(tables: Sequence[Table]) -> list[Table]:
-    """Fill up the shorter tables with rows without weight."""
+    """Fill up the shorter tables with rows of weight zero."""
     longest = max(len(table.y) for table in tables)
     return [table.padded(longest) for table in tables]
 
 
-def _counted(trainings: Sequence[Trained]) -> dict[int, int]:
-    """Number the diverged trials through all trainings."""
-    before = np.cumsum([0, *(len(trained.loss) for trained in trainings)])
-    return {
-        int(first) + trial: epoch
-        for first, trained in zip(before, trainings, strict=False)
-        for trial, epoch in trained.diverged.items()
-    }
-
-
 def _derived(seed: int, fold: int) -> int:
-    """A seed of the fold's own."""
+    """Derive a seed for one fold."""
     return int(np.random.SeedSequence([seed, fold]).generate_state(1)[0])

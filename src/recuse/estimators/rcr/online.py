@@ -1,10 +1,15 @@
-"""Online training of pairs of regressor and rejector, for `partial_fit`."""
+"""Training of pairs on one batch of rows after another, for `partial_fit`."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from torch import Tensor
 
 from recuse.engine.batches import Batches, Table
@@ -13,42 +18,97 @@ from recuse.engine.members import Member
 from recuse.engine.objectives.pairs import Pairs, Regressors
 from recuse.engine.plan import Networks
 from recuse.engine.stack import Stack, threads_for
+from recuse.estimators.rate_search import RandomStateLike, best_trials, draw_seeds, member_seeds
+from recuse.estimators.rcr.joint import JointModel, JointTraining, joint_model
+from recuse.estimators.rcr.networks import Aim, make_members
+from recuse.estimators.rcr.scores import CostGrid
 from recuse.losses import SQUARED, TargetLoss
+from recuse.tabular.units import Units
 
-__all__ = ["Stream"]
+__all__ = ["OnlineTraining", "online_seeds"]
 
-_DECAY = 0.9  # weight of the past in the running loss
+_MEMORY = 0.9  # weight of the earlier losses in the running loss
 
 
-class Stream:
-    """Pairs that are validated on each new table and then trained on it for one epoch.
+class OnlineTraining:
+    """Pairs that are trained for one epoch on each table, after a measurement on it.
 
-    The first table is validated after training, because before it the learning rates have had no effect.
+    The first table is measured after training, since before it all learning rates have the same networks.
 
     Parameters
     ----------
     members : sequence of Member
+        One for every seed and learning rate, ordered by seed.
     networks : Networks
+    rates : sequence of float
     slow_start : int
-        Number of tables on which the regressors train alone.
+        Number of tables on which only the regressors are trained.
     loss : TargetLoss
         In the units of the tables.
+
+    Attributes
+    ----------
+    loss : Tensor of shape (member,)
+        Running RcR loss, by which the learning rate is chosen.
+    calls : int
+        Number of tables so far.
     """
 
     def __init__(
-        self, members: Sequence[Member], networks: Networks, slow_start: int, loss: TargetLoss = SQUARED
+        self,
+        members: Sequence[Member],
+        networks: Networks,
+        rates: Sequence[float],
+        slow_start: int,
+        loss: TargetLoss = SQUARED,
     ) -> None:
-        self.calls, self.slow_start, self.loss = 0, slow_start, torch.zeros(len(members))
+        self.calls, self.rates, self.slow_start, self.loss = 0, rates, slow_start, torch.zeros(len(members))
         regressors = Regressors(members, networks.regressors([m.seed for m in members]), loss)
         self._pairs = Pairs(regressors, networks.rejectors([m.rejector_seed for m in members]))
 
-    def learn(self, table: Table, batch_size: int) -> None:
-        """Update the running loss on the table, then train the pairs on it for one epoch."""
+    @classmethod
+    def start(
+        cls, training: JointTraining, units: Units, aim: Aim, seeds: Sequence[int], slow_start: int | Literal["auto"]
+    ) -> OnlineTraining:
+        """Begin with the networks of a joint training."""
+        if slow_start == "auto":
+            raise ValueError("partial_fit has no validation rows to watch: slow_start must be an int, got 'auto'")
+        members = make_members(units, aim, seeds, training.rates)
+        return cls(members, training.networks(units), training.rates, slow_start, units.engine_loss)
+
+    @property
+    def chosen_rates(self) -> list[float]:
+        """The best learning rate of each member."""
+        return [self.rates[trial % len(self.rates)] for trial in best_trials(self.loss, self.rates)]
+
+    def loss_in(self, units: Units) -> float:
+        """Give the mean loss of the chosen members, in the user's units."""
+        return float(units.loss(self.loss[best_trials(self.loss, self.rates)].double().numpy()).mean())
+
+    def best_model(self, units: Units, cost: NDArray[np.float64], seen: CostGrid | None) -> JointModel:
+        """Give the members of the best learning rates; `seen` covers earlier costs than those of the last rows."""
+        grid = CostGrid.of(cost) if seen is None else seen.extended(cost)
+        chosen = best_trials(self.loss, self.rates)
+        return joint_model(units, self.regressor, self.rejector, chosen, None if units.log_cost is None else grid)
+
+    def trained_on(self, table: Table, batch_size: int) -> OnlineTraining:
+        """Give a copy that was measured on the table and then trained on it; an interruption leaves this one as it is.
+
+        Parameters
+        ----------
+        table : Table
+        batch_size : int
+        """
+        after = copy.deepcopy(self)
+        after._learn(table, batch_size)
+        return after
+
+    def _learn(self, table: Table, batch_size: int) -> None:
         batches = Batches([table], self.regressor.parameters.device)
         rows = min(batch_size, batches.rows)
         with threads_for(self._pairs.stacks, rows):
             if self.calls > 0:
-                self.loss = _DECAY * self.loss + (1 - _DECAY) * self._validate(batches)
+                self.loss = _MEMORY * self.loss + (1 - _MEMORY) * self._measure(batches)
             run_epochs(
                 self._pairs.regressors if self.calls < self.slow_start else self._pairs,
                 lambda _: batches.shuffled(batch_size, 0, self.calls),
@@ -56,14 +116,14 @@ class Stream:
                 batch_rows=rows,
             )
             if self.calls == 0:
-                self.loss = self._validate(batches)
+                self.loss = self._measure(batches)
         self.calls += 1
         for stack in self._pairs.stacks:
             stack.end_training()
 
-    def _validate(self, batches: Batches) -> Tensor:
+    def _measure(self, batches: Batches) -> Tensor:
         loss: Tensor = self._pairs.validate(batches).cpu()
-        return loss.nan_to_num(nan=torch.inf)  # so that a diverged member is never the minimum
+        return loss.nan_to_num(nan=torch.inf)  # so that a diverged member never has the lowest loss
 
     @property
     def regressor(self) -> Stack:
@@ -74,3 +134,10 @@ class Stream:
     def rejector(self) -> Stack:
         """The rejectors in their present state."""
         return self._pairs.rejector
+
+
+def online_seeds(random_state: RandomStateLike, n_members: int) -> list[int]:
+    """Give the seed of each member; a sequence is used as it is."""
+    if isinstance(random_state, Sequence | np.ndarray):
+        return member_seeds(random_state, n_members)[1]
+    return draw_seeds(check_random_state(random_state), n_members)

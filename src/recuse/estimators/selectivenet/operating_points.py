@@ -88,8 +88,8 @@ class OperatingPoints:
     def score(self, selection: Floats, points: Places) -> Floats:
         """Give the score (row,) at the point of each row: the largest margin at this point and all before it.
 
-        The points before are those of lower costs. So a row that is accepted at one cost is accepted at all higher ones,
-        although these may use other networks.
+        The points before are those of lower costs. So a row that is accepted at one cost is accepted at all higher
+        costs, although these may use other networks.
 
         Parameters
         ----------

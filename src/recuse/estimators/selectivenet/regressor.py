@@ -26,8 +26,8 @@ from recuse.estimators.rate_search import check_trial_parameters, divide, draw_s
 from recuse.estimators.selectivenet.operating_points import OperatingPoints
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
-from recuse.tabular.rows import Rows
 from recuse.tabular.encoder import Unseen
+from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 from recuse.validation import is_count, is_rate, require
 
@@ -214,7 +214,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         return True
 
     def _check_parameters(self) -> None:
-        check_trial_parameters(self)
+        check_trial_parameters(self.get_params(deep=False))
         share = self.coverage is None or (is_rate(self.coverage) and self.coverage <= 1)
         require(share, "coverage", "None or a number > 0 and <= 1", self.coverage)
         require(is_count(self.batch_size, least=2), "batch_size", "an int >= 2", self.batch_size)
@@ -329,4 +329,6 @@ class SelectiveNetRegressor(RejectingRegressor):
         selection = np.zeros((len(self._grid), len(points)))
         selection[used] = [head[1] for head in heads]
         score = self._points.score(selection, points)
-        return self._units.prediction(prediction), reject_novel(score, encoded.novelty)
+        if self._units.encoder.unseen != "keep":
+            score = reject_novel(score, encoded.novelty)
+        return self._units.prediction(prediction), score

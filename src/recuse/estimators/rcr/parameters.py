@@ -1,0 +1,135 @@
+"""Arguments and parameters of RcRRegressor, and their checks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from numbers import Real
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from recuse import losses, surrogates
+from recuse.costs import Cost, is_constant
+from recuse.engine.cost_range import CostRange
+from recuse.estimators.rate_search import check_trial_parameters
+from recuse.losses import TargetLoss
+from recuse.tabular.folds import check_folds
+from recuse.validation import is_count, require
+
+__all__ = [
+    "CV",
+    "HIDDEN",
+    "SLOW_START",
+    "Continuation",
+    "FitData",
+    "check_continuation",
+    "check_parameters",
+    "read_cost_range",
+]
+
+# Defaults of the parameters that only some ways of training use.
+HIDDEN, SLOW_START, CV = (20, 30, 10), 200, 5
+
+
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """Check every parameter but the cost, which is checked with the rows."""
+    surrogates.get(parameters["surrogate"])
+    losses.get(parameters["loss"])
+    check_trial_parameters(parameters)
+    slow_start, network, residuals = (parameters[name] for name in ("slow_start", "network", "residuals"))
+    require(slow_start == "auto" or is_count(slow_start, least=0), "slow_start", "an int >= 0 or 'auto'", slow_start)
+    known = callable(network) or network in ("mlp", "linear")
+    require(known, "network", "'mlp', 'linear' or a callable", network)
+    require(residuals in ("train", "crossfit"), "residuals", "'train' or 'crossfit'", residuals)
+    check_folds(parameters["cv"])
+    _check_effect(parameters)
+
+
+def _check_effect(parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters that would have no effect.
+
+    For `cv` there is a warning only, since the checks of scikit-learn set it wherever there is one.
+    """
+    if parameters["network"] != "mlp":
+        usual = tuple(parameters["hidden"]) == HIDDEN
+        require(usual, "hidden", "left at its default unless network='mlp'", parameters["hidden"])
+    if parameters["residuals"] == "train":
+        if not (is_count(parameters["cv"]) and parameters["cv"] == CV):
+            warnings.warn("cv has no effect unless residuals='crossfit'", UserWarning, stacklevel=5)
+        cost_range = parameters["cost_range"]
+        require(cost_range is None, "cost_range", "None unless residuals='crossfit'", cost_range)
+        return
+    slow_start, warm_start = parameters["slow_start"], parameters["warm_start"]
+    require(slow_start == SLOW_START, "slow_start", "left at its default with residuals='crossfit'", slow_start)
+    require(not warm_start, "warm_start", "False with residuals='crossfit'", warm_start)
+
+
+def read_cost_range(cost_range: tuple[float, float] | None, cost: Cost, default: Cost) -> CostRange | None:
+    """Check the range of costs, with which there must be no single cost.
+
+    Examples
+    --------
+    >>> read_cost_range((1, 9), cost=1.0, default=1.0)
+    CostRange(low=1.0, high=9.0)
+    """
+    if cost_range is None:
+        return None
+    pair = (
+        isinstance(cost_range, tuple | list) and len(cost_range) == 2 and all(isinstance(c, Real) for c in cost_range)
+    )
+    require(
+        pair and 0 < cost_range[0] < cost_range[1] < inf, "cost_range", "(low, high) with 0 < low < high", cost_range
+    )
+    unset = is_constant(cost) and cost == default
+    require(unset, "cost", "left out with cost_range; pass it to decide", cost)
+    return CostRange(float(cost_range[0]), float(cost_range[1]))
+
+
+@dataclass(frozen=True)
+class FitData:
+    """The arguments of `fit` except the cost."""
+
+    X: Any
+    y: ArrayLike
+    sample_weight: ArrayLike | None = None
+    validation: tuple[Any, ...] | None = None
+    groups: ArrayLike | None = None
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """What must stay the same when training continues: the loss of a prediction, and whether the cost is constant."""
+
+    loss: TargetLoss
+    cost: Cost
+
+
+def check_continuation(name: str, now: Continuation, before: Continuation, *, online: bool) -> None:
+    """Check that joint training can continue from networks trained earlier.
+
+    Parameters
+    ----------
+    name : str
+        Of the estimator.
+    now, before : Continuation
+        Loss and cost now, and in the earlier training.
+    online : bool
+        Whether the earlier training was a call of `partial_fit`, which keeps its cost.
+    """
+    if now.loss != before.loss:
+        raise ValueError(
+            f"{name} was first fitted for the {before.loss.name} loss and cannot continue with {now.loss.name}: "
+            "fit it afresh"
+        )
+    if not is_constant(before.cost):
+        return
+    if not is_constant(now.cost):
+        raise ValueError(
+            f"{name} was first fitted for the constant cost {before.cost!r}, "
+            "so it cannot continue with a cost that varies by row: fit it afresh"
+        )
+    if online and now.cost != before.cost:
+        raise ValueError(f"partial_fit continues at the cost of its first call, {before.cost!r}, got {now.cost!r}")

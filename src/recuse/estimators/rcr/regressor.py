@@ -1,0 +1,399 @@
+"""RcRRegressor: regression with cost-based rejection by a surrogate loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from recuse import losses
+from recuse.costs import Cost, is_constant
+from recuse.engine.plan import Plan
+from recuse.engine.stack import Stack
+from recuse.engine.user_modules import NetworkFactory
+from recuse.estimators.base import RejectingRegressor, reject_novel
+from recuse.estimators.rate_search import RandomStateLike, divide, engine_table, learning_rates, member_seeds
+from recuse.estimators.rcr.crossfit import CrossfitTraining
+from recuse.estimators.rcr.joint import JointModel, JointTraining
+from recuse.estimators.rcr.networks import Aim, NetworkMaker
+from recuse.estimators.rcr.online import OnlineTraining, online_seeds
+from recuse.estimators.rcr.outcome import FittedModel, Outcome
+from recuse.estimators.rcr.parameters import (
+    CV,
+    HIDDEN,
+    SLOW_START,
+    Continuation,
+    FitData,
+    check_continuation,
+    check_parameters,
+    read_cost_range,
+)
+from recuse.losses import LossLike
+from recuse.progress import progress_bar
+from recuse.surrogates import CarriesSurrogates, SurrogateLike
+from recuse.tabular.encoder import Unseen
+from recuse.tabular.rows import Rows
+from recuse.tabular.units import Units
+
+__all__ = ["RcRRegressor"]
+
+Floats = NDArray[np.float64]
+
+_COST = 1.0
+
+
+def _trains_jointly(estimator: RcRRegressor) -> bool:
+    """Whether `partial_fit` exists."""
+    if estimator.residuals == "crossfit":
+        raise AttributeError("partial_fit needs residuals='train', got 'crossfit'")
+    return True
+
+
+def _aim(cost: Any, surrogate: SurrogateLike) -> Aim:
+    return Aim(float(cost) if is_constant(cost) else None, surrogate)
+
+
+class RcRRegressor(CarriesSurrogates, RejectingRegressor):
+    """Regression with cost-based rejection by a surrogate loss.
+
+    A regressor h predicts, and a rejector r decides which predictions to accept: those with r(x) > 0. Both are
+    trained on ``(h - y)^2 * l(r, -1) + c * l(r, +1)``, where c is the cost of a rejection and l a binary loss. The
+    regressor is first trained alone (Slow-Start). The method is that of Cheng et al., "Regression with
+    Cost-based Rejection", NeurIPS 2023. With ``residuals="crossfit"`` the rejectors are trained on out-of-fold errors
+    instead. Other losses than the squared error and several targets are possible; see `recuse.losses`. `fit` warns if
+    rejection does not pay on the validation rows, or if the cost is beyond all losses there.
+
+    Parameters
+    ----------
+    cost : float, array-like, callable or str, default=1.0
+        Cost of a rejection, in squared units of the target or in the units of `loss`: a number, a callable of `X`, the
+        name of a column of `X` (which is then not a feature), or, passed to `fit`, one value per row. A cost that
+        varies by row is also an input of the rejector. `decide` then serves any cost: one above the costs of the
+        training rows like the highest of them, and at cost 0 every row is rejected. A row that is accepted at
+        one cost is accepted at every higher one.
+    surrogate : str, Surrogate or callable, default="mae"
+        The binary loss: "mae", "hinge", "square", "logistic", "sigmoid", or your own; see `recuse.surrogates`.
+    network : {"mlp", "linear"} or callable, default="mlp"
+        A callable gets the number of inputs and returns a ``torch.nn.Module`` with one output. For several targets
+        the callable of the regressor gets the number of outputs as well.
+    hidden : tuple of int, default=(20, 30, 10)
+        Widths of the hidden layers of "mlp".
+    epochs : int, default=1000
+    slow_start : int or "auto", default=200
+        Epochs in which the regressor is trained alone, at most half of all. "auto" waits until its validation
+        error stops improving. Only with ``residuals="train"``.
+    batch_size : int, default=1024
+    learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
+        All are tried; the validation loss chooses.
+    n_members : int, default=5
+        Size of the ensemble. Members differ in their initial weights; predictions and clipped scores are averaged.
+        With "crossfit", the number of regressors of each fold, and the least number of rejectors of all folds.
+    validation_fraction : float, default=0.25
+        Share of the rows that choose epoch and learning rate, unless `fit` gets validation rows. With "crossfit", each
+        fold holds out such a share of its training rows to choose its regressors.
+    random_state : int, RandomState, None or sequence of int, default=None
+        A sequence has one seed for each member; the first also seeds minibatches and the rows held out.
+    verbose : bool, default=False
+        Show a progress bar.
+    scale_target : bool or "centre", default=True
+        Train on the standardised target (True), the target minus its mean ("centre"), or the target as it is (False).
+        Costs are scaled accordingly; all results are in the units of the user.
+    sort_rows : bool, default=True
+        Merge equal rows and sort all rows before training. The order of the rows then does not matter, and a weight of
+        two equals two copies. False keeps the order given.
+    unseen : {"novel", "error", "keep"}, default="novel"
+        A row is rejected if a cell has an unseen category, is missing in a column without missing values in training,
+        or is a number far outside the training range. "error" raises a ValueError for the first two. "keep" uses
+        cells as they are and rejects no row for them, as published protocols do.
+    warm_start : bool, default=False
+        Let another `fit` continue from the present networks, without Slow-Start. Only with ``residuals="train"``.
+    device : str, default="cpu"
+        Networks this small are usually fastest on the CPU.
+    residuals : {"train", "crossfit"}, default="train"
+        Errors that the rejector learns from. "train" is the joint training of the paper, with the errors on the
+        training rows; they are too small where h overfits. "crossfit" trains regressors without each fold, whose mean
+        is h, then rejectors on the out-of-fold errors. Their inputs are the features, h(x) and the disagreement.
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds of "crossfit". The test parts must not overlap; rows in none of them only train regressors.
+    loss : str or TargetLoss, default="squared"
+        Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. For several
+        targets, its unweighted mean over them.
+    cost_range : tuple (low, high), optional
+        Fit once for every cost from low to high, in place of `cost`. Only with ``residuals="crossfit"``.
+
+    Attributes
+    ----------
+    cost_ : the cost fitted for; not set with `cost_range`
+    cost_range_ : tuple (low, high) or None
+    loss_ : TargetLoss
+    regressor_, rejector_ : stacks of trained networks
+    validation_loss_ : float
+        RcR loss that chose epoch and learning rate, on the validation rows or, with "crossfit", on the own fold of each
+        rejector; the mean over the members. With a range of costs, in units of the cost and averaged over the range.
+    learning_rate_, best_epoch_ : list
+        Choice for each member; with "crossfit", for each rejector, fold by fold.
+    history_ : ndarray of shape (n_epochs, n_members or n_rejectors)
+        The same loss by epoch, from the end of Slow-Start.
+    diverged_ : list of tuple
+        (member, learning rate, epoch) of every training that met infinite values; regressors of folds count first.
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> from recuse import RcRRegressor, datasets
+    >>> (X, y), _, (X_test, y_test) = datasets.split(datasets.load("auto_mpg"), repeat=0)
+    >>> model = RcRRegressor(cost=6.0, epochs=100, random_state=0).fit(X, y)
+    >>> measures = model.decide(X_test).evaluate(y_test)
+    >>> measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
+    True
+    >>> ranged = RcRRegressor(cost_range=(4.0, 13.0), residuals="crossfit", epochs=30, cv=2, random_state=0).fit(X, y)
+    >>> ranged.decide(X_test, cost=5.0).rejection_rate >= ranged.decide(X_test, cost=12.0).rejection_rate
+    True
+    """
+
+    def __init__(
+        self,
+        cost: Cost = _COST,
+        surrogate: SurrogateLike = "mae",
+        network: Literal["mlp", "linear"] | NetworkFactory = "mlp",
+        hidden: Sequence[int] = HIDDEN,
+        epochs: int = 1000,
+        slow_start: int | Literal["auto"] = SLOW_START,
+        batch_size: int = 1024,
+        learning_rate: float | Sequence[float] = (1e-1, 1e-2, 1e-3),
+        n_members: int = 5,
+        validation_fraction: float = 0.25,
+        random_state: RandomStateLike = None,
+        verbose: bool = False,
+        *,
+        scale_target: bool | Literal["centre"] = True,
+        sort_rows: bool = True,
+        unseen: Unseen = "novel",
+        warm_start: bool = False,
+        device: str = "cpu",
+        residuals: Literal["train", "crossfit"] = "train",
+        cv: Any = CV,
+        loss: LossLike = "squared",
+        cost_range: tuple[float, float] | None = None,
+    ) -> None:
+        self.cost = cost
+        self.surrogate = surrogate
+        self.network = network
+        self.hidden = hidden
+        self.epochs = epochs
+        self.slow_start = slow_start
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.n_members = n_members
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.verbose = verbose
+        self.scale_target = scale_target
+        self.sort_rows = sort_rows
+        self.unseen = unseen
+        self.warm_start = warm_start
+        self.device = device
+        self.residuals = residuals
+        self.cv = cv
+        self.loss = loss
+        self.cost_range = cost_range
+
+    _several_targets = True
+    _model: FittedModel | None = None
+    _online: OnlineTraining | None = None
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        cost: Cost | None = None,
+        sample_weight: ArrayLike | None = None,
+        validation: tuple[Any, ...] | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Train regressors and rejectors.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            A DataFrame may have categories and missing values.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        cost : float, array-like, callable or str, optional
+            Used in place of the parameter `cost`.
+        sample_weight : array-like of shape (n_rows,), optional
+        validation : tuple (X, y) or (X, y, cost), optional
+            Rows used in place of `validation_fraction`; the costs are needed where `cost` has one value per row.
+        groups : array-like of shape (n_rows,), optional
+            Rows of one group stay together when rows are split into folds or held out for validation. By default rows
+            with equal features are a group.
+        """
+        chosen = self.cost if cost is None else cost
+        with self._all_or_nothing():
+            data = FitData(X, y, sample_weight, validation, groups)
+            (outcome,) = self._train_all(data, [chosen], [self.surrogate])
+            self._adopt(outcome, chosen)
+        outcome.warn(stacklevel=3)
+        return self
+
+    @available_if(_trains_jointly)  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self, X: Any, y: ArrayLike, cost: Cost | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Train for one epoch on these rows, from the present networks if there are any.
+
+        Unless the model comes from `fit`, the first `slow_start` calls train the regressor alone. Each call but the
+        first measures the present networks on the new rows before training on them. These measurements choose
+        the learning rate; there is no other validation. An interrupted call has no effect.
+
+        Parameters
+        ----------
+        X, y, cost, sample_weight : as in `fit`
+            Columns, categories and scales are learned in the first call, and a constant cost stays the same.
+        """
+        chosen = self.cost if cost is None else cost
+        with self._all_or_nothing():
+            if self._online is None:
+                check_parameters(self.get_params(deep=False))
+            model = self._model_to_continue(chosen, warm=True)
+            rows = self._training_rows(X, y, chosen, sample_weight, reset=model is None, sort=self.sort_rows)
+            units = self._learn_units(rows, rows, chosen, model)
+            online = self._online
+            if online is None:
+                training = JointTraining(self._maker(), learning_rates(self.learning_rate), Plan(), model)
+                count = self.n_members if model is None else len(model.regressor)
+                seeds = online_seeds(self.random_state, count)
+                slow_start = self.slow_start if model is None else 0
+                online = OnlineTraining.start(training, units, _aim(chosen, self.surrogate), seeds, slow_start)
+            self._online = online.trained_on(engine_table(units, rows), self.batch_size)
+            self._model = self._online.best_model(units, rows.cost, None if model is None else model.grid)
+            self.cost_, self.learning_rate_ = chosen, self._online.chosen_rates
+            self.validation_loss_ = self._online.loss_in(units)
+        return self
+
+    @property
+    def regressor_(self) -> Stack:
+        """The trained regressors."""
+        return self._fitted.regressor
+
+    @property
+    def rejector_(self) -> Stack:
+        """The trained rejectors."""
+        return self._fitted.rejector
+
+    @property
+    def serves_any_cost(self) -> bool:
+        """Whether `decide` accepts any cost, or any within the range: where the cost varied in training."""
+        return self.cost_range_ is not None or self._fitted.units.log_cost is not None
+
+    @property
+    def _fitted(self) -> FittedModel:
+        check_is_fitted(self)
+        assert self._model is not None
+        return self._model
+
+    @property
+    def _units(self) -> Units:
+        return self._fitted.units
+
+    def _predictions(self, rows: Any) -> Floats:
+        """Give h(x), the mean over the members."""
+        model = self._fitted
+        return model.units.prediction(model.predictions(model.units.features(rows)).mean(axis=0))
+
+    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
+        """Give h(x) and the score, which is negative for a row with a novel cell."""
+        model = self._fitted
+        encoded = model.units.encoder.encode(rows)
+        predictions = model.predictions(encoded.features)  # (member, row)
+        score = model.scores(encoded.features, predictions, cost)
+        if model.units.encoder.unseen != "keep":
+            score = reject_novel(score, encoded.novelty)
+        return model.units.prediction(predictions.mean(axis=0)), score
+
+    def _train_all(self, data: FitData, costs: Sequence[Cost], surrogates: Sequence[SurrogateLike]) -> list[Outcome]:
+        """Train for every cost with every surrogate, by the same rows and seeds; several costs must be numbers."""
+        check_parameters(self.get_params(deep=False))
+        cost_range = read_cost_range(self.cost_range, costs[0], _COST)
+        row_cost = costs[0] if cost_range is None else cost_range.low  # training draws costs from the range
+        crossfit = self.residuals == "crossfit"
+        start = self._model_to_continue(row_cost, warm=self.warm_start)
+        rows = self._training_rows(
+            data.X,
+            data.y,
+            row_cost,
+            data.sample_weight,
+            groups=data.groups,
+            cv=self.cv if crossfit else None,
+            reset=start is None,
+            sort=self.sort_rows,
+        )
+        count = self.n_members if start is None else len(start.regressor)
+        shuffle, seeds, random = member_seeds(self.random_state, count)
+        train, held_out = self._divide(rows, data.validation, row_cost, random, ranged=cost_range is not None)
+        units = self._learn_units(train, rows, row_cost, start)
+        several = [None] if cost_range is not None else costs
+        aims = [_aim(cost, surrogate) for cost in several for surrogate in surrogates]
+        stages = 1 + len(aims) if crossfit else 1
+        with progress_bar("training", stages * self.epochs, show=self.verbose) as report:
+            slow_start = 0 if crossfit or start is not None else self.slow_start
+            plan = Plan(self.epochs, slow_start, self.batch_size, device=self.device, on_epoch=report)
+            maker, rates = self._maker(), learning_rates(self.learning_rate)
+            if crossfit:
+                training = CrossfitTraining(maker, rates, plan, self.cv, self.validation_fraction, cost_range)
+                return training.fit(units, train, held_out, aims, seeds, shuffle)
+            assert held_out is not None
+            return JointTraining(maker, rates, plan, start).fit(units, train, held_out, aims, seeds, shuffle)
+
+    def _maker(self) -> NetworkMaker:
+        return NetworkMaker(self.network, self.hidden, self.device)
+
+    def _adopt(self, outcome: Outcome, cost: Cost) -> None:
+        """Keep the model and what is known about its training."""
+        self._model, self._online = outcome.model, None
+        self.loss_ = outcome.model.units.target_loss
+        self.cost_range_ = None if self.cost_range is None else (float(self.cost_range[0]), float(self.cost_range[1]))
+        self.__dict__.pop("cost_", None)
+        if self.cost_range is None:
+            self.cost_ = cost
+        self.learning_rate_, self.best_epoch_ = outcome.learning_rate, outcome.best_epoch
+        self.validation_loss_, self.history_ = outcome.validation_loss, outcome.history
+        self.diverged_ = outcome.diverged
+
+    def _model_to_continue(self, cost: Cost, *, warm: bool) -> JointModel | None:
+        """Give the model that training continues from, if there is one and the start is warm."""
+        if self._model is None or not warm:
+            return None
+        name, model = type(self).__name__, self._model
+        if not isinstance(model, JointModel):
+            raise ValueError(
+                f"{name} was fitted with residuals='crossfit' and cannot continue from there: fit it afresh"
+            )
+        now = Continuation(losses.get(self.loss), cost)
+        check_continuation(
+            name, now, Continuation(model.units.target_loss, self.cost_), online=self._online is not None
+        )
+        return model
+
+    def _learn_units(self, train: Rows, rows: Rows, cost: Cost, model: JointModel | None) -> Units:
+        """Learn columns and scales, or keep those of the model that training continues from."""
+        if model is not None:
+            return model.units
+        self.loss_ = losses.get(self.loss)
+        scaling, loss = self.scale_target, self.loss_
+        return Units.learn(train, rows, cost, scale_target=scaling, loss=loss, unseen=self.unseen)
+
+    def _divide(
+        self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState, *, ranged: bool
+    ) -> tuple[Rows, Rows | None]:
+        """Give training and validation rows; in cross-fitting each fold may hold out its own."""
+        if validation is None and self.residuals == "crossfit":
+            return rows, None
+        if validation is None:
+            return divide(rows, self.validation_fraction, random)
+        rows = replace(rows, weight=rows.weight / rows.weight.mean())  # a validation row counts as the mean of them
+        return rows, self._validation_rows(validation, cost, with_cost=not ranged, sort=self.sort_rows)
