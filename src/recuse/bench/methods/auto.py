@@ -82,9 +82,8 @@ def together(train: Part, validation: Part) -> Part:
 
 
 def unseen_risk(model: AutoRejector) -> Floats:
-    """Give the out-of-fold expected loss of every training row; copies of a row count."""
-    table = model.out_of_fold_
-    return np.repeat(table["expected_loss"].to_numpy(), table["weight"].to_numpy().astype(int))
+    """Give the out-of-fold expected loss of every training row."""
+    return model.out_of_fold_["expected_loss"].to_numpy()
 
 
 def at_rejection_rates(records: pd.DataFrame) -> pd.DataFrame:

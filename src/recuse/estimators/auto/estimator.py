@@ -27,7 +27,7 @@ from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
 from recuse.estimators.risk.surcharge import HeldOut, Surcharge
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
-from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.folds import Split, check_folds, folds_of
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
@@ -75,6 +75,10 @@ class AutoRejector(RiskBasedRegressor):
         Processes, as in joblib; each uses one thread. Without `time_limit` the results do not depend on it.
     verbose : bool, default=False
         Show a progress bar.
+    unseen : {"novel", "error", "keep"}, default="novel"
+        With "novel", a category or a missing value that did not occur in training, or a number far outside the training
+        range, adds to the expected loss what blanking the column adds to the loss of held-out rows. With "error", the
+        first two raise an error. "keep" uses all cells as they are; see `recuse.tabular.encoder.TableEncoder`.
 
     Attributes
     ----------
@@ -96,9 +100,6 @@ class AutoRejector(RiskBasedRegressor):
     of them on average, by the variance round it (Krogh and Vedelsby, 1995). The share of the risk that remains is
     estimated on interpolated rows; the expected loss of new rows and that of `out_of_fold_` are multiplied by it. The
     risks of `out_of_fold_`, by one fold each, are also mapped to the distribution of the mean over the folds.
-
-    A category or a missing value that did not occur in training, or a number far outside the training range, adds to
-    the expected loss what blanking the column adds to the loss of held-out rows.
 
     Examples
     --------
@@ -124,6 +125,7 @@ class AutoRejector(RiskBasedRegressor):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: bool = False,
+        unseen: Unseen = "novel",
     ) -> None:
         self.cost = cost
         self.time_limit = time_limit
@@ -134,6 +136,7 @@ class AutoRejector(RiskBasedRegressor):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.unseen = unseen
 
     def fit(
         self,
@@ -165,9 +168,10 @@ class AutoRejector(RiskBasedRegressor):
             self._check_parameters()
             self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
             rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=self.cv)
-            self._encoder = TableEncoder().fit(rows.X, rows.weight)
+            self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
             self._target_scale = target_moments(rows.y, rows.weight)[1]
             self._fit_rows(rows, self._encoder.transform(rows.X), budget)
+        self._advise()
         return self
 
     def _check_parameters(self) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.decision import LOSS_SAVED
+from recuse.estimators.advice import warn_if_cost_out_of_range, warn_if_useless
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.surcharge import Surcharge
@@ -101,8 +102,21 @@ class RiskBasedRegressor(RejectingRegressor):
     def _estimate_block(self, rows: Any) -> tuple[Floats, Floats]:
         encoded = self._encoder.encode(rows)
         predictions, risks = self._fold_estimates(rows, encoded.features)
-        risk = self._fold_mean.risk(risks) + self._surcharge(encoded.novelty)
+        risk = self._fold_mean.risk(risks)
+        if self._encoder.unseen != "keep":
+            risk = risk + self._surcharge(encoded.novelty)
         return np.asarray(predictions.mean(axis=0)), risk
+
+    def _advise(self) -> None:
+        """Warn if rejection does not pay on the out-of-fold rows, or if the cost is beyond all of their losses."""
+        if not hasattr(self, "out_of_fold_"):
+            return
+        table = self.out_of_fold_.dropna()
+        targets, predictions = (table.filter(regex=f"^{name}").to_numpy() for name in ("target", "prediction"))
+        error, cost = self.loss_.of_rows(predictions - targets), table["cost"].to_numpy()
+        paid = np.where(table["score"] > 0, error, cost)
+        warn_if_cost_out_of_range(cost, error, stacklevel=4)
+        warn_if_useless(paid.mean(), error.mean(), cost.mean(), stacklevel=4)
 
     def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
         """Give one line for each row passed to `fit`; NaN where there is no out-of-fold result."""

@@ -30,7 +30,7 @@ from recuse.estimators.subestimators import (
     seeded,
 )
 from recuse.losses import LossLike
-from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
@@ -85,7 +85,11 @@ class RiskRejector(RiskBasedRegressor):
     random_state : int, RandomState or None, default=None
         Splits the rows, and seeds every part whose own `random_state` is None.
     n_jobs : int, optional
-        Processes that fit the parts, as in joblib; the results do not depend on it.
+        Processes that fit the parts, as in joblib; each uses one thread. The results do not depend on it.
+    unseen : {"novel", "error", "keep"}, default="novel"
+        With "novel", a category or a missing value that did not occur in training, or a number far outside the training
+        range, adds to the expected loss what blanking the column adds to the loss of held-out rows. With "error", the
+        first two raise an error. "keep" uses all cells as they are; see `recuse.tabular.encoder.TableEncoder`.
     loss : str or TargetLoss, default="squared"
         Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
         targets, its mean over them.
@@ -120,9 +124,6 @@ class RiskRejector(RiskBasedRegressor):
     That variance is no input of the risk model. On a training row all but one of the regressors were fitted to the
     target, and the more they follow it, the more they differ from the one that was not: it would reveal the residual.
 
-    A category or a missing value that did not occur in training, or a number far outside the training range, adds to
-    the expected loss what blanking the column adds to the loss of held-out rows.
-
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestRegressor
@@ -152,6 +153,7 @@ class RiskRejector(RiskBasedRegressor):
         rescale: bool = True,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        unseen: Unseen = "novel",
         loss: LossLike = "squared",
     ) -> None:
         self.regressor = regressor
@@ -165,6 +167,7 @@ class RiskRejector(RiskBasedRegressor):
         self.rescale = rescale
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.unseen = unseen
         self.loss = loss
 
     def fit(
@@ -198,9 +201,10 @@ class RiskRejector(RiskBasedRegressor):
             cv = self.cv if self._cross_fits else None
             rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=cv, merge_costs=True)
             random = check_random_state(self.random_state)
-            self._encoder = TableEncoder().fit(rows.X, rows.weight)
+            self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
             self._target = target_moments(rows.y, rows.weight)
             self._fit_rows(rows, self._encoder.transform(rows.X), random)
+        self._advise()
         return self
 
     def _fit_rows(self, rows: Rows, features: Floats, random: np.random.RandomState) -> None:
