@@ -1,0 +1,68 @@
+"""Decisions at several costs: a row that is accepted at one cost is accepted at every higher one."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import Ridge
+
+from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor
+from sample_rows import NEW, ROW_COST, X, Y
+
+TREES = ExtraTreesRegressor(20, min_samples_leaf=5)
+SEVERAL_COSTS = {
+    "risk": (RiskRejector(Ridge(), TREES, random_state=0), {}),
+    "auto": (AutoRejector(learners={"ridge": Ridge()}, risk_models={"trees": TREES}, random_state=0), {}),
+    "one cost per row": (RcRRegressor(epochs=60, random_state=0), {"cost": ROW_COST}),
+    "one cost per row, crossfit": (
+        RcRRegressor(epochs=30, residuals="crossfit", random_state=0),
+        {"cost": ROW_COST},
+    ),
+    "selectivenet": (SelectiveNetRegressor(None, epochs=60, learning_rate=1e-2, random_state=0), {}),
+}
+
+
+@pytest.mark.parametrize("name", list(SEVERAL_COSTS))
+def test_acceptance_never_ends_as_the_cost_rises(name):
+    model, options = SEVERAL_COSTS[name]
+    fitted = model.fit(X, Y, **options)
+    costs = [0.0, *np.geomspace(1e-3, 1e3 * ROW_COST.max(), 60)]
+    accepted = np.array([fitted.decide(NEW, cost=cost).accepted for cost in costs])
+    assert not accepted[0].any()  # a free rejection is always taken
+    assert accepted[-1].any()
+    assert (accepted[1:] >= accepted[:-1]).all()
+
+
+def test_within_a_range_acceptance_never_ends_as_the_cost_rises():
+    fitted = RcRRegressor(cost_range=(0.1, 10.0), residuals="crossfit", epochs=60, random_state=0).fit(X, Y)
+    accepted = np.array([fitted.decide(NEW, cost=cost).accepted for cost in np.geomspace(0.1, 10.0, 60)])
+    assert (accepted[1:] >= accepted[:-1]).all()
+    assert 0 < accepted.mean() < 1
+
+
+def test_two_numbers_are_the_costs_of_two_rows():
+    model = RiskRejector(Ridge(), TREES, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(model.decide(NEW[:2], cost=(0.0, 1e6)).accepted, [False, True])
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_unit_of_the_target_does_not_matter(scale):
+    """Trees stop splitting where the variance of their target is near the machine precision."""
+    rates = []
+    for factor in (1.0, scale):
+        model = AutoRejector(factor**2, learners=["extra_trees", "boosting"], cv=3, random_state=0)
+        rates.append(model.fit(X, factor * Y).decide(NEW).rejection_rate)
+    assert rates[1] == pytest.approx(rates[0], abs=0.05)
+    default = [RiskRejector(cost=factor**2, random_state=0).fit(X, factor * Y) for factor in (1.0, scale)]
+    assert default[1].decide(NEW).rejection_rate == pytest.approx(default[0].decide(NEW).rejection_rate, abs=0.05)
+
+
+def test_a_column_of_costs_is_no_feature_and_is_not_needed_to_predict():
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(fee=ROW_COST)
+    model = RiskRejector(Ridge(), TREES, cost="fee", random_state=0).fit(frame, Y)
+    assert model.n_features_in_ == 2
+    assert list(model.feature_names_in_) == ["a", "b"]
+    np.testing.assert_array_equal(model.predict(frame[["a", "b"]]), model.predict(frame))
+    assert model.decide(frame[["a", "b"]], cost=2.0).cost.tolist() == [2.0] * len(X)
+    with pytest.raises(ValueError, match=r"cost='fee' must name a column of X"):
+        model.decide(frame[["a", "b"]])

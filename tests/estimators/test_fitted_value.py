@@ -1,0 +1,121 @@
+"""A fitted model is a value: threads may share it, memory does not grow with the calls, global state stays."""
+
+import copy
+import gc
+import pickle
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import Ridge
+from torch import nn
+
+from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse.estimators import KernelAverage, StackedMLPRegressor
+from sample_rows import NEW, ROW_COST, X, Y
+
+SMALL = {"epochs": 20, "random_state": 0}
+TREES = {"trees": ExtraTreesRegressor(10, min_samples_leaf=5)}
+
+
+def own_network(inputs):
+    return nn.Sequential(nn.Linear(inputs, 8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 1))
+
+
+MODELS = {
+    "joint": RcRRegressor(**SMALL),
+    "cost per row": RcRRegressor(**SMALL).set_params(cost=ROW_COST),
+    "own network": RcRRegressor(network=own_network, n_members=2, **SMALL),
+    "crossfit": RcRRegressor(residuals="crossfit", n_members=2, **SMALL),
+    "range": RcRRegressor(residuals="crossfit", cost_range=(0.5, 2.0), **SMALL),
+    "selectivenet": SelectiveNetRegressor(coverage=None, **SMALL),
+    "risk": RiskRejector(random_state=0),
+    "risk by networks": RiskRejector(StackedMLPRegressor(**SMALL), KernelAverage(), random_state=0),
+    "auto": AutoRejector(cv=2, random_state=0),
+}
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def fitted(request):
+    model = MODELS[request.param]
+    return model.fit(X, Y) if isinstance(model, AutoRejector | RiskRejector) else copy.deepcopy(model).fit(X, Y)
+
+
+def decide(model, rows):
+    return model.decide(rows, cost=1.0)
+
+
+def test_eight_threads_get_the_decisions_of_one(fitted):
+    """50 calls of each of 8 threads, with different numbers of rows."""
+    tables = [NEW[: 1 + call % len(NEW)] for call in range(50)]
+    alone = [decide(fitted, rows) for rows in tables]
+    calls = 50 if not isinstance(fitted, AutoRejector) else 10  # a call of the blend takes half a second
+
+    def decide_all(start):
+        return all(decide(fitted, tables[(start + call) % 50]) == alone[(start + call) % 50] for call in range(calls))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(decide_all, range(0, 48, 6)))
+
+
+def test_deciding_changes_nothing_in_the_model(fitted):
+    decide(fitted, NEW)
+    before = pickle.dumps(fitted)
+    decide(fitted, NEW[:7])
+    assert pickle.dumps(fitted) == before
+
+
+def test_memory_does_not_grow_with_the_number_of_batch_sizes(fitted):
+    calls = 300 if not isinstance(fitted, AutoRejector) else 30
+    rows = np.resize(NEW, (calls + 100, NEW.shape[1]))
+    decide(fitted, rows)
+    gc.collect()
+    before = resident_megabytes()
+    for count in range(1, calls):
+        decide(fitted, rows[:count])
+    gc.collect()
+    assert resident_megabytes() - before < 50
+
+
+def resident_megabytes():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
+
+
+@pytest.mark.parametrize("model", [MODELS["joint"], MODELS["own network"], MODELS["risk"], MODELS["selectivenet"]])
+def test_fitting_and_deciding_leave_global_state_alone(model):
+    np.random.seed(5)  # noqa: NPY002
+    torch.manual_seed(5)
+    random.seed(5)
+
+    def state():
+        return torch.get_num_threads(), torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()  # noqa: NPY002
+
+    before = state()
+    decide(copy.deepcopy(model).fit(X, Y), NEW)
+    assert state() == before
+
+
+def test_a_blend_of_thousands_of_trees_can_be_loaded_memory_mapped(tmp_path):
+    """Each array would be an open file."""
+    model = AutoRejector(learners={"forest": ExtraTreesRegressor(300)}, risk_models=TREES, random_state=0).fit(X, Y)
+    joblib.dump(model, tmp_path / "model.joblib")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    loaded = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
+    assert len(list(Path("/proc/self/fd").iterdir())) - before < 100
+    assert decide(loaded, NEW) == decide(model, NEW)
+
+
+def test_a_model_of_the_users_own_class_can_be_pickled():
+    class Own(Ridge):
+        """Not importable, so plain pickle refuses it; joblib's workers do not."""
+
+    model = AutoRejector(learners={"own": Own()}, risk_models=TREES, n_jobs=2, cv=2, random_state=0).fit(X, Y)
+    assert np.isfinite(model.predict(NEW)).all()
+    copied = joblib.Parallel(n_jobs=2)(joblib.delayed(decide)(model, NEW) for _ in range(2))
+    assert copied[0] == decide(model, NEW)
