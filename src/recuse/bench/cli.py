@@ -17,7 +17,7 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Run the experiments of published papers.", no_args_is_help=True)
 
-_HEADERS = {"bayes_ratio": "x Bayes", "rank_correlation": "ranks"}  # a screen is narrow
+_HEADERS = {"bayes_ratio": "x Bayes", "rank_correlation": "ranks"}  # short, for narrow screens
 PaperOption = Annotated[str, typer.Option(help="Name of a paper, or the path of its TOML file.")]
 
 
@@ -30,15 +30,15 @@ def paper_command(
     tables: Annotated[str, typer.Option(help="Tables, separated by commas.")] = (
         "mlp,mlp_logistic,mlp_mse,linear_logistic,complete,comparison"
     ),
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results; start again to go on.")] = Path(
-        "results"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for results; the same command continues an interrupted run.")
+    ] = Path("results"),
     jobs: Annotated[int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")] = 1,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits.")] = None,
     datasets: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
     costs: Annotated[str | None, typer.Option(help="Only these costs, separated by commas.")] = None,
     reuse: Annotated[
-        Path | None, typer.Option(help="Folder of `recuse bench methods`, whose runs of AutoRejector serve here too.")
+        Path | None, typer.Option(help="Folder of `recuse bench methods`; its runs of AutoRejector are reused.")
     ] = None,
     figures: Annotated[bool, typer.Option(help="Also run and draw the figures.")] = True,
     paper: PaperOption = "rcr2023",
@@ -73,7 +73,7 @@ def _print_tables(written: dict[str, pd.DataFrame], output: Path) -> None:
 
 
 def _rich_table(title: str, table: pd.DataFrame) -> Table:
-    """One row for each cell; ours above, the printed number below in grey."""
+    """Give one row for each cell, with the printed number in grey below ours."""
     metrics = list(dict.fromkeys(table["metric"]))
     several = [name for name in ("dataset", "model", "surrogate") if table[name].nunique() > 1]
     names = [*several, "cost"]
@@ -97,19 +97,19 @@ def _both(row: pd.Series[float]) -> str:
 @app.command("methods")
 def methods_command(
     methods: Annotated[str | None, typer.Option(help="Only these methods, separated by commas.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results; start again to go on.")] = Path(
-        "results/methods"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for results; the same command continues an interrupted run.")
+    ] = Path("results/methods"),
     jobs: Annotated[int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")] = 1,
     repeats: Annotated[int | None, typer.Option(min=1, help="Random splits.")] = None,
     datasets: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
     reuse: Annotated[
-        Path | None, typer.Option(help="Folder of `recuse bench paper`, whose finished runs need not be run again.")
+        Path | None, typer.Option(help="Folder of `recuse bench paper`; its finished runs are reused.")
     ] = None,
     figures: Annotated[bool, typer.Option(help="Also draw the figures.")] = True,
     paper: PaperOption = "rcr2023",
 ) -> None:
-    """Run all methods by a paper's protocol and rank them; also beside always accepting and always rejecting."""
+    """Run all methods by a paper's protocol and rank them."""
     from recuse.bench.leaderboard.run import run_methods
     from recuse.bench.methods.registry import choose
     from recuse.bench.spec import load
@@ -134,7 +134,7 @@ def methods_command(
 
 
 def _rich_leaderboard(table: pd.DataFrame, summary: pd.DataFrame) -> Table:
-    """One row for each method; by data set, the mean of its RcR losses over the costs."""
+    """Give one row for each method, with its mean RcR loss over the costs of each data set."""
     loss = table[table["metric"] == "rcrloss"]
     means = loss.groupby(["dataset", "method"], sort=False)["mean"].mean()
     names = list(dict.fromkeys(table["dataset"]))
@@ -168,9 +168,9 @@ def images_command(
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs; Slow-Start keeps its share of them.")] = None,
     size: Annotated[int | None, typer.Option(min=16, help="Height and width in pixels.")] = None,
     rows: Annotated[int | None, typer.Option(min=8, help="Training images, if they are generated.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results; start again to go on.")] = Path(
-        "results/images"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for results; the same command continues an interrupted run.")
+    ] = Path("results/images"),
     jobs: Annotated[int, typer.Option(min=1, help="Trainings in parallel; the numbers do not depend on it.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each training on the CPU.")] = 1,
     workers: Annotated[int, typer.Option(min=0, help="Processes that read images for each training.")] = 0,
@@ -225,7 +225,7 @@ def speed_command(
     datasets: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
     paper: PaperOption = "rcr2023",
 ) -> None:
-    """Time the script a researcher would write against the stacked engine, on the same trainings and one core."""
+    """Compare the speed of a straightforward script and of the stacked engine, on the same trainings and one core."""
     from recuse.bench.spec import load
     from recuse.bench.speed import compare
 

@@ -1,4 +1,4 @@
-"""Finished work on disk: results of groups in, the same results back after an interruption."""
+"""Storage of finished groups on disk, so that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["GroupStore", "write_text"]
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all: to a temporary name first, then renamed."""
+    """Write a file atomically: to a temporary name, which is then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -36,16 +36,16 @@ class GroupStore:
     ----------
     folder : Path
     protocol : Protocol or ImageProtocol
-        A stored result counts only if it was made by this protocol.
+        Results of other protocols are ignored.
     reuse : Path, optional
-        Another such folder, which is only read: what is not in the first may be there.
+        Another such folder, which is only read, for results that are not in the first.
     """
 
     def __init__(self, folder: Path, protocol: Protocol | ImageProtocol, reuse: Path | None = None) -> None:
         self.folder, self.protocol, self.reuse = folder, protocol, reuse
 
     def save(self, group: Group, result: dict[str, Any]) -> None:
-        """Keep the result of a group, beside what is stored of it for other costs."""
+        """Store the result of a group; results for other costs of the group are kept."""
         stored = self._read(group, self.folder)
         if stored is not None:
             new = {cell.get("cost") for cell in result["cells"]}
@@ -56,7 +56,7 @@ class GroupStore:
         write_text(self.folder / _file(group), json.dumps(result, indent=1) + "\n")
 
     def load(self, group: Group) -> dict[str, Any] | None:
-        """Give the stored result of a group, cut to its costs, or None if it must be run."""
+        """Give the stored result of a group, restricted to its costs, or None if it must be run."""
         for folder in (self.folder, self.reuse):
             result = None if folder is None else self._read(group, folder)
             if result is not None and set(group.costs) <= set(result["group"]["costs"]):
@@ -69,7 +69,7 @@ class GroupStore:
             result: dict[str, Any] = json.loads((folder / _file(group)).read_text(encoding="utf-8"))
             same = result["protocol"] == _plain(asdict(self.protocol)) and "cells" in result and "group" in result
         except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
-            return None  # never run, or written by something else: run it again
+            return None  # never run, damaged, or not a result: run the group
         return result if same else None
 
 
@@ -78,5 +78,5 @@ def _file(group: Group) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What a value becomes on its way through JSON."""
+    """Give a value as it is after writing and reading JSON."""
     return json.loads(json.dumps(value))

@@ -1,4 +1,4 @@
-"""The tables of the leaderboard in, one Markdown page out."""
+"""The page of the leaderboard, in Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recuse.bench.store import write_text
 
 __all__ = ["write_leaderboard"]
 
-_INTERVALS = (("ratio", "ratio"), ("mean_rank", "rank"))  # columns, and how those of their ends begin
+_INTERVALS = (("ratio", "ratio"), ("mean_rank", "rank"))  # columns, and the prefixes of the columns of their ends
 
 _INTRODUCTION = """\
 Every method decides about the same test rows: {splits} random splits of each data set into 60% training, 20%
@@ -27,25 +27,23 @@ _READING = """\
 *Against the paper* is RcRLoss over the lowest that the paper prints for a network in any of its tables, as geometric
 mean over the cells (a cell is a data set at a cost). *Below it* counts the cells where ours is lower, *lowest* those
 where the method is the lowest of all that are ranked here. Ranks are within a cell, 1 for the lowest loss. In
-brackets, where 95% of the results lie if the splits of each data set are drawn anew from those we ran, with
-replacement: this tells of the luck of the splits, not of other data sets. The yardsticks belong to the paper's
-network trained on squared error alone; the oracle knows its errors. A method with a better regressor may do better
-than that oracle."""
+brackets, the 95% interval over resamples of the splits of each data set: it measures the variation over splits, not
+over data sets. The reference lines are for the paper's network trained on squared error alone; the oracle makes the
+best decisions about its predictions. A method with a better regressor may have a lower loss than that oracle."""
 
 _CAUTION = """\
-Friedman's test takes its blocks to be independent. The cells of one data set share their rows, so the first line is
-surer than it should be; only the data sets are independent, and {datasets} of them say little. Two methods differ by
+Friedman's test assumes independent blocks. The cells of one data set share their rows, so the p-value of the first
+line is too small; only the data sets are independent, and {datasets} of them are few. Two methods differ by
 Nemenyi's test, at the 5% level, where their mean ranks are further apart than the critical difference."""
 
 _METHODS = """\
 Methods that take validation rows learn from the training rows and choose by the validation rows; those that
-cross-fit or hold out rows themselves get both together and divide them. All see the same 80% of the rows. Joint
-training is as in the reproduction of the paper, on the target in its original units; our estimators standardise the
-target inside."""
+cross-fit or hold out rows themselves get both together. All use the same 80% of the rows. Joint training is as in the
+reproduction of the paper, on the target in its original units; our estimators standardise the target."""
 
 _CAPTIONS = {
-    "ranks": "Mean rank over the cells. Shaded: not to be told from the best by Nemenyi's test, cells as blocks.",
-    "loss_against_cost": "RcRLoss over that of the better yardstick without a rejector: always accept, always reject.",
+    "ranks": "Mean rank over the cells. Shaded: not significantly different from the best (Nemenyi's test).",
+    "loss_against_cost": "RcRLoss, divided by the lower of always accept and always reject.",
 }
 
 _CELLS = """\
@@ -54,7 +52,7 @@ are in `leaderboard.csv`."""
 
 _TIMES = """\
 Median seconds of processor time of one split at all costs of the data set, training and decisions, one thread; a dash
-where the runs are those of the reproduction, which were not timed here."""
+for runs that were reused from the reproduction, which were not timed."""
 
 
 def write_leaderboard(

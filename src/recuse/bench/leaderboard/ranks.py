@@ -1,4 +1,4 @@
-"""Which method is better, and how sure is that: losses by cell and split in, ranks, tests and intervals out."""
+"""Ranks of methods, tests of their differences, and intervals by resampling of splits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mean_ranks(losses: Floats) -> Floats:
 
 
 def critical_difference(methods: int, blocks: int, level: float = _LEVEL) -> float:
-    """Give the difference of mean ranks from which on two methods differ by Nemenyi's test.
+    """Give the critical difference of mean ranks of two methods by Nemenyi's test.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def critical_difference(methods: int, blocks: int, level: float = _LEVEL) -> flo
 
 @dataclass(frozen=True)
 class Friedman:
-    """Friedman's test that all methods are alike, and Nemenyi's critical difference of two of them."""
+    """Friedman's test of equal methods, and Nemenyi's critical difference of two methods."""
 
     blocks: int
     statistic: float
@@ -86,7 +86,7 @@ def friedman(losses: Floats) -> Friedman:
 
 
 def resampled(losses: pd.DataFrame, draws: int = _DRAWS, seed: int = 0) -> Floats:
-    """Draw the splits of each data set anew, with replacement, and average the losses over them.
+    """Resample the splits of each data set with replacement, and average the losses over them.
 
     Methods and costs of a data set share its splits, so they are drawn together.
 
@@ -114,6 +114,6 @@ def resampled(losses: pd.DataFrame, draws: int = _DRAWS, seed: int = 0) -> Float
 
 
 def interval(values: Floats, share: float = 0.95) -> tuple[Floats, Floats]:
-    """Give the ends between which this share of the draws lies; `values` has shape (draws, n_methods)."""
+    """Give the ends of the interval that contains this share of the draws; `values` has shape (draws, n_methods)."""
     low, high = np.quantile(values, [(1 - share) / 2, (1 + share) / 2], axis=0)
     return low, high

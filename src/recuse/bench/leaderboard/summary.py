@@ -1,4 +1,4 @@
-"""Records of single runs in, the tables of the leaderboard out: cells, standings of the methods, tests, times."""
+"""Tables of the leaderboard: cells, standings of the methods, tests and times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CELL = ["dataset", "cost"]
 
 
 def named(records: pd.DataFrame, methods: Sequence[Method]) -> pd.DataFrame:
-    """Give each record the name of its method, and add the records of the yardsticks."""
+    """Give each record the name of its method, and add records of the reference lines."""
     keys = {(method.model, method.surrogate): method.name for method in (*methods, ALWAYS_ACCEPT)}
     method = [keys[key] for key in zip(records["model"], records["surrogate"], strict=True)]
     records = records.assign(method=method).drop(columns=["model", "surrogate", "share"])
@@ -46,14 +46,14 @@ def paper_best(paper: Paper) -> pd.Series[float]:
 
 
 def cell_table(records: pd.DataFrame, paper: Paper) -> pd.DataFrame:
-    """Give mean and deviation over the splits of every measure, method and cell; of yardsticks, the RcRLoss alone.
+    """Give mean and deviation over the splits for every method and cell; reference lines have an RcRLoss only.
 
     Parameters
     ----------
     records : DataFrame
         As `named` gives them.
     paper : Paper
-        Its best printed RcRLoss stands beside ours.
+        Gives the column of the best printed RcRLoss.
     """
     cells = over_repeats(records.assign(model=records["method"], surrogate=""), METRICS)
     cells = cells.rename(columns={"model": "method"})
@@ -71,12 +71,12 @@ def cell_table(records: pd.DataFrame, paper: Paper) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Standings:
-    """How the methods compare over all cells.
+    """Comparison of the methods over all cells.
 
     Attributes
     ----------
     summary : DataFrame
-        One row per method, the best mean rank first, then the yardsticks, which have no rank. ``ratio`` is the
+        One row per method, the best mean rank first, then the reference lines, which have no rank. ``ratio`` is the
         geometric mean over the cells of RcRLoss over the paper's best; ``below_paper`` of ``printed`` cells are below
         it; in ``lowest`` of ``cells`` the method is the lowest of all. ``*_low`` and ``*_high`` are the ends of 95%
         of the draws of splits.
@@ -108,7 +108,7 @@ def standings(records: pd.DataFrame, paper: Paper) -> Standings:
     summary = summary.loc[[*ranked.columns, *(name for name in YARDSTICKS if name in losses.columns)]]
     summary = summary.sort_values("mean_rank", kind="stable").rename_axis("method").reset_index()
     cells = _cells(ranked)
-    # over the costs of a data set, mean logarithms: no cost outweighs the others
+    # mean logarithms over the costs of a data set, so that every cost counts alike
     blocks = {"cells": cells, "data sets": cells.apply(np.log).groupby(level="dataset", sort=False).mean()}
     return Standings(summary, {name: ranks.friedman(table.to_numpy()) for name, table in blocks.items()})
 
@@ -154,7 +154,7 @@ def _geometric_mean(values: ranks.Floats) -> ranks.Floats:
 
 
 def time_table(seconds: pd.DataFrame, methods: Sequence[Method]) -> pd.DataFrame:
-    """Give the median, least and most seconds of one split at all costs, fit and decisions, by method and data set."""
+    """Give median, minimum and maximum seconds of fit and decisions of one split, by method and data set."""
     keys = {(method.model, method.surrogate): method.name for method in methods}
     method = [keys[key] for key in zip(seconds["model"], seconds["surrogate"], strict=True)]
     grouped = seconds.assign(method=method).groupby(["method", "dataset"], sort=False)["seconds"]

@@ -1,1 +1,1 @@
-"""The methods that are compared."""
+"""Methods of the comparisons."""

@@ -17,7 +17,7 @@ from recuse.estimators import AutoRejector
 from recuse.guarantees.thresholds import by_budget
 from recuse.threads import one_thread
 
-__all__ = ["OURS", "at_rejection_rates", "fit_auto", "our_group", "run_ours", "together", "unseen_risk", "with_ours"]
+__all__ = ["OURS", "at_rejection_rates", "fit_auto", "our_group", "run_ours", "together", "with_ours"]
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def run_ours(group: Group, protocol: Protocol, **parameters: Any) -> dict[str, A
     with one_thread():
         model = fit_auto(group, train, validation, **parameters)
         decision = model.decide(X, cost=group.costs[0])
-    target, known = np.asarray(y, dtype=np.float64), -unseen_risk(model)
+    target, known = np.asarray(y, dtype=np.float64), -model.out_of_fold_["expected_loss"].to_numpy()
     prediction, score = decision.prediction, decision.score - decision.cost
     cells = []
     for cost, budget in zip(group.costs, group.budgets, strict=True):
@@ -79,11 +79,6 @@ def fit_auto(group: Group, train: Part, validation: Part, **parameters: Any) -> 
 def together(train: Part, validation: Part) -> Part:
     """Concatenate training and validation rows, for methods that divide their rows themselves."""
     return pd.concat([train[0], validation[0]]), pd.concat([train[1], validation[1]])
-
-
-def unseen_risk(model: AutoRejector) -> Floats:
-    """Give the out-of-fold expected loss of every training row."""
-    return model.out_of_fold_["expected_loss"].to_numpy()
 
 
 def at_rejection_rates(records: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Records of single runs in, the paper's figures out; the band is one standard deviation over the repeats."""
+"""Figures of the paper and of the leaderboard; bands are one standard deviation over the repeats."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def accepted_loss_against_rejection(
 
 
 def relative_loss(records: pd.DataFrame, paper: Paper, titles: dict[str, str], path: Path) -> None:
-    """RcR loss against the cost, as a share of what one has without a rejector; one panel per data set.
+    """RcR loss against the cost, divided by the lower loss of always accept and always reject; one panel per data set.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def relative_loss(records: pd.DataFrame, paper: Paper, titles: dict[str, str], p
 
 
 def mean_ranks(summary: pd.DataFrame, difference: float, titles: dict[str, str], path: Path) -> None:
-    """Mean rank of each method, best on top, with its interval; shaded what Nemenyi's test cannot tell from the best.
+    """Mean rank of each method, best on top, with its interval; no significant difference from the best where shaded.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def _style(index: int) -> dict[str, Any]:
 
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A style for each name in the order given; ours stands out."""
+    """Give each name a style, in the order given; AutoRejector is black."""
     others = [name for name in dict.fromkeys(names) if name != _OURS]
     ours = {"color": PALETTE[6], "marker": "*", "markersize": 8, "linestyle": "-", "lw": 2.4, "zorder": 3}
     return {name: _style(index) for index, name in enumerate(others)} | {_OURS: ours}

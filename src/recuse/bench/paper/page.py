@@ -1,4 +1,4 @@
-"""Side-by-side tables and figures in, one Markdown page out."""
+"""The page of a reproduction, in Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["trends", "write_page"]
 
 _LEGEND = """\
 Each cell reads *ours (deviation) / printed (deviation)*, over {repeats} random splits; bold where the two means are
-more than two combined standard deviations apart (for RcRLoss and Sup, only where ours is the higher). Rej, AR and RA in
+more than two combined standard deviations apart (for RcRLoss and Sup, only where ours is higher). Rej, AR and RA in
 percent.
 """
 
@@ -28,7 +28,7 @@ def write_page(
     command: str,
     remarks: Sequence[str] = (),
 ) -> None:
-    """Write the page that a reader of the paper opens first.
+    """Write the page with all tables and figures.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def write_page(
         In the folder of the page.
     path : Path
     command : str
-        What reproduces the page.
+        The command that reproduces the page.
     remarks : sequence of str
         Paragraphs under the summary.
     """
@@ -50,7 +50,7 @@ def write_page(
         "## In short\n\n" + _summary(tables),
         *remarks,
     ]
-    discussion = path.parent / "discussion.md"  # written by hand; it stays as it is
+    discussion = path.parent / "discussion.md"  # written by hand
     if discussion.is_file():
         parts.append(discussion.read_text(encoding="utf-8").strip())
     parts += [

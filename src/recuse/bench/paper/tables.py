@@ -1,4 +1,4 @@
-"""Records of single runs in, tables beside the printed numbers out: CSV for programs, Markdown for people."""
+"""Tables of means over repeats beside the printed numbers, as CSV and as Markdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CELL = ["dataset", "model", "surrogate", "cost", "metric"]
 def summarise(records: pd.DataFrame, metrics: Sequence[str] = METRICS) -> pd.DataFrame:
     """Mean and standard deviation over the repeats, one row for each cell and metric, and for Sup.
 
-    A repeat in which a measure does not exist (no row was accepted, say) is left out of its mean.
+    A repeat in which a measure does not exist (for example, no row was accepted) is left out of its mean.
     """
     pairs = records[records["surrogate"] != SUPERVISED]
     return pd.concat([over_repeats(pairs, metrics), _supervised(records, pairs)], ignore_index=True)
@@ -35,7 +35,7 @@ def over_repeats(records: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 
 def _supervised(records: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Sup does not depend on surrogate or cost; it is repeated beside each, as the paper prints it."""
+    """Repeat Sup, which depends on neither surrogate nor cost, beside each of them, as in the paper."""
     alone = records[records["surrogate"] == SUPERVISED]
     if alone.empty:
         return pd.DataFrame(columns=[*_CELL, "mean", "std", "repeats"])
@@ -66,7 +66,7 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 
 
 def agreement(table: pd.DataFrame) -> pd.DataFrame:
-    """The printed cells, with how far we are from them.
+    """Compare the cells with the printed numbers.
 
     Adds ``gap``, the difference of the means in combined standard deviations, and ``agrees``: within two of them,
     or, for losses we minimise (RcRLoss and Sup), below the printed mean.
@@ -80,7 +80,7 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """One Markdown table: a row for each cell, ours beside the paper's, disagreements in bold.
+    """Give a Markdown table with a row for each cell, ours beside the paper's; disagreements are bold.
 
     Examples
     --------
