@@ -2,6 +2,7 @@
 
 python benchmarks/auto.py bayes         loss over Bayes risk on 20,000 rows
 python benchmarks/auto.py calibration   expected against observed loss over ten bins, on test rows
+python benchmarks/auto.py budget        achieved rejection by thresholds from out-of-fold rows, and RcR losses
 python benchmarks/auto.py split         seconds for one split of abalone
 python benchmarks/auto.py scale         a million rows in ten minutes
 """
@@ -15,7 +16,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from recuse import AutoRejector, datasets, theory
+from recuse import AutoRejector, datasets, guarantees, theory
 
 
 def bayes(n_jobs: int) -> None:
@@ -78,6 +79,27 @@ def _interval(rows: pd.DataFrame, draws: int = 2000) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def budget(n_jobs: int, repeats: int = 10) -> None:
+    """Choose thresholds on out-of-fold scores for given shares of rejections; measure the shares of test rows."""
+    shares = (0.1, 0.2, 0.4)
+    for name in ("auto_mpg", "housing"):
+        data, achieved, losses = datasets.load(name), [], []
+        for repeat in range(repeats):
+            train, validation, (X, y) = datasets.split(data, repeat)
+            both = pd.concat([train[0], validation[0]]), pd.concat([train[1], validation[1]])
+            middle = float(np.exp(np.log(data.costs).mean()))
+            model = AutoRejector(middle, random_state=repeat, n_jobs=n_jobs).fit(*both)
+            score = model.decision_function(X)
+            thresholds = [guarantees.by_budget(model.out_of_fold_["score"], share) for share in shares]
+            achieved.append([np.mean(score <= threshold) for threshold in thresholds])
+            losses.append([model.decide(X, cost=cost).evaluate(y)["rcr_loss"] for cost in data.costs])
+        print(f"\n{name}, mean of {repeats} splits")
+        for share, mean, deviation in zip(shares, np.mean(achieved, 0), np.std(achieved, 0, ddof=1), strict=True):
+            print(f"  asked {share:.0%}, achieved {mean:.1%} (standard error {deviation / repeats**0.5:.1%})")
+        pairs = zip(data.costs, np.mean(losses, axis=0), strict=True)
+        print("  RcR loss " + ", ".join(f"{loss:.2f} at cost {cost:g}" for cost, loss in pairs), flush=True)
+
+
 def split(n_jobs: int) -> None:
     """Time a fit to one split of abalone, and decisions at two costs."""
     train, validation, (X, y) = datasets.split(datasets.load("abalone"), 0)
@@ -117,7 +139,7 @@ def _peak() -> float:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    tasks = {task.__name__: task for task in (bayes, calibration, split, scale)}
+    tasks = {task.__name__: task for task in (bayes, budget, calibration, split, scale)}
     parser.add_argument("what", choices=list(tasks))
     parser.add_argument("--jobs", type=int, default=2)
     chosen = parser.parse_args()

@@ -3,7 +3,7 @@
 Say what a rejection costs; `recuse` learns what to predict and when to leave a row to somebody else.
 """
 
-from recuse import calibration, costs, datasets, estimators, losses, metrics, surrogates, theory
+from recuse import calibration, costs, datasets, estimators, guarantees, losses, metrics, surrogates, theory
 from recuse._version import __version__
 from recuse.decision import Decision
 from recuse.deep.loss import RejectionLoss
@@ -24,6 +24,7 @@ __all__ = [
     "costs",
     "datasets",
     "estimators",
+    "guarantees",
     "losses",
     "metrics",
     "surrogates",

@@ -1,4 +1,4 @@
-"""KernelAverage: rows and targets in, the average of the targets near a row out (Nadaraya and Watson, 1964)."""
+"""Kernel regression: the average of the targets near a row (Nadaraya and Watson, 1964)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CELLS = 2**22  # distances held at once
 class KernelAverage(CheckedRegressor):
     """Average the targets with weights exp(-d^2 / (2 w^2)), d the distance and w the width.
 
-    Features are standardised first. Far from all training rows the nearest one decides.
+    Features are standardised first. Far from all training rows it is the target of the nearest one.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class KernelAverage(CheckedRegressor):
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Give the average round every row.
+        """Give the average near every row.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class KernelAverage(CheckedRegressor):
         return np.concatenate([self._average(square, self.width_) for square in blocks])
 
     def _blocks(self, rows: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-        """Give the rows so many at a time that their distances to the training rows fit into memory."""
+        """Divide the rows into blocks whose distances to the training rows fit into memory."""
         size = max(1, _CELLS // len(self._rows))
         return (rows[start : start + size] for start in range(0, len(rows), size))
 
@@ -108,12 +108,12 @@ class KernelAverage(CheckedRegressor):
         return np.asarray(euclidean_distances(features, self._rows, squared=True))
 
     def _average(self, square: Floats, width: float) -> Floats:
-        # softmax: the largest weight is one before they are divided, so that far away they do not all vanish
+        # a softmax keeps the largest weight at one before the division, so that weights far away do not all underflow
         share = softmax(np.log(self._weight) - square / (2 * width**2))
         return np.asarray(share @ self._y)
 
     def _best_width(self) -> float:
-        """Find the width with the least squared error at rows that have no part in the average."""
+        """Find the width with the lowest leave-one-out squared error."""
         chosen = check_random_state(self.random_state).permutation(len(self._rows))[: self.max_rows]
         widths = self._usual_distance(chosen) * _GRID
         loss = np.zeros(len(widths))
@@ -125,7 +125,7 @@ class KernelAverage(CheckedRegressor):
         return float(widths[loss.argmin()])
 
     def _usual_distance(self, chosen: NDArray[np.intp]) -> float:
-        """Give the median distance between rows, a few of them standing for all."""
+        """Give the median distance from a few rows to all."""
         square = self._square_distances(self._rows[chosen[:100]])
         apart = square[square > 0]
         return float(np.sqrt(np.median(apart))) if len(apart) else 1.0

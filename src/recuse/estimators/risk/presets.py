@@ -1,4 +1,4 @@
-"""Published methods as settings of RiskRejector: parameters in, an unfitted estimator out."""
+"""Published methods as settings of RiskRejector."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def knn_plug(**parameters: Any) -> RiskRejector:
     """Knn-Plug: nearest neighbours for h, and again for its squared residuals on the same rows.
 
     The plug-in rule of Zaoui, Denis and Hebiri, "Regression with reject option and application to kNN", NeurIPS 2020;
-    ten neighbours unless told otherwise. Every row is among its own neighbours, so the risk comes out too small, as
-    published; pass ``residuals="crossfit"`` for the remedy.
+    with ten neighbours by default. Every row is among its own neighbours, so the risk is too small, as published;
+    ``residuals="crossfit"`` avoids that.
 
     Parameters
     ----------
@@ -69,6 +69,6 @@ def no_rejection(**parameters: Any) -> RiskRejector:
 
 
 def _plug(regressor: Any, risk: Any, residuals: Any, parameters: dict[str, Any]) -> RiskRejector:
-    """Give a RiskRejector whose risk model sees the features alone and is taken at its word."""
+    """Give a RiskRejector whose risk model has the features alone as inputs and is used as it is."""
     model = RiskRejector(regressor, risk, residuals, sees_prediction=False, rescale=False)
     return model.set_params(**parameters)  # type: ignore[no-any-return]

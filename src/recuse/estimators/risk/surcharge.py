@@ -16,8 +16,8 @@ __all__ = ["HeldOut", "Surcharge"]
 
 Floats = NDArray[np.float64]
 
-_CELLS = 20_000_000  # of the blanked rows of one fold
-_ROWS = 20_000  # the same
+_ROWS = 1_000  # blanked rows of one fold
+_CELLS = 20_000_000  # and their cells
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _extra_losses(
 ) -> tuple[int, Floats]:
     """Give the number of rows used, and the extra loss of each blanked column and, last, of all of them."""
     columns, width = len(encoder.slices), part.features.shape[1]
-    count = min(_ROWS // (columns + 2), _CELLS // ((columns + 2) * width), len(part.target))
+    count = min(max(_ROWS // (columns + 2), 8), _CELLS // ((columns + 2) * width), len(part.target))
     if count == 0:  # a wide table: only measure all columns together
         some = random.choice(len(part.target), min(len(part.target), max(1, _CELLS // (2 * width))), replace=False)
         features, target = part.features[some], part.target[some]
