@@ -30,9 +30,7 @@ def with_cell(values, place, value):
 
 
 BAD_ROWS = {
-    "NaN in X": ((with_cell(X, (3, 1), np.nan), Y), r"Input X contains NaN"),
     "inf in X": ((with_cell(X, (3, 1), np.inf), Y), r"Input X contains infinity"),
-    "text in X": ((np.array([["one", "two"]] * 30), Y), r"could not convert string to float: .*one"),
     "NaN in y": ((X, with_cell(Y, 3, np.nan)), r"Input y contains NaN"),
     "inf in y": ((X, with_cell(Y, 3, np.inf)), r"Input y contains infinity"),
     "huge y": (
@@ -104,7 +102,6 @@ BAD_VALIDATION = {
     "one part": ((X,), r"^validation must be a tuple \(X, y\) or \(X, y, cost\), got a tuple of 1$"),
     "no tuple": (X, r"^validation must be a tuple \(X, y\) or \(X, y, cost\), got ndarray$"),
     "share": (0.2, r"^validation must be a tuple \(X, y\) or \(X, y, cost\), got float$"),
-    "NaN in X": ((with_cell(X, (3, 1), np.nan), Y), r"^in validation: Input X contains NaN"),
     "inf in y": ((X, with_cell(Y, 3, np.inf)), r"^in validation: Input y contains infinity"),
     "short y": ((X, Y[:7]), r"^in validation: Found input variables with inconsistent .* \[30, 7\]$"),
     "no rows": ((X[:0], Y[:0]), r"^in validation: Found array with 0 sample\(s\)"),
@@ -120,7 +117,6 @@ BAD_VALIDATION = {
 }
 
 BAD_NEW_ROWS = {
-    "NaN": (with_cell(X, (3, 1), np.nan), r"Input X contains NaN"),
     "inf": (with_cell(X, (3, 1), -np.inf), r"Input X contains infinity"),
     "no rows": (X[:0], r"0 sample\(s\) \(shape=\(0, 2\)\) while a minimum of 1 is required"),
     "missing column": (X[:, :1], r"X has 1 features, but RcRRegressor is expecting 2 features as input"),
@@ -141,15 +137,15 @@ BAD_NEW_FRAMES = {
     "missing column": (FRAME.drop(columns="b"), r"(?s)Feature names seen at fit time, yet now missing:\n- b"),
     "one more column": (FRAME.assign(c=1.0), r"(?s)Feature names unseen at fit time:\n- c"),
     "columns in another order": (FRAME[["b", "a", "kind", "fee"]], r"(?s)must be in the same order"),
-    "missing cost column": (FRAME.drop(columns="fee"), r"(?s)Feature names seen at fit time, yet now missing:\n- fee"),
+    "missing cost column": (FRAME.drop(columns="fee"), r"^cost='fee' must name a column of X, got columns"),
     "negative cost column": (
         with_cell(FRAME, (12, "fee"), -1.0),
         r"^cost column 'fee' must be >= 0, got -1\.0 at row 12$",
     ),
-    "no rows": (FRAME[:0], r"^X must have at least one row and one column, got 0 in shape \(0, 4\)$"),
+    "no rows": (FRAME[:0], r"^X must have at least one row and one column, got 0 in shape \(0, 3\)$"),
     "array": (
         FRAME.drop(columns="kind").assign(one=1.0).to_numpy(),
-        r"cost='fee' names a column, so X must be a DataFr",
+        r"X has 4 features, but RcRRegressor is expecting 3 features as input",
     ),
 }
 
@@ -187,7 +183,7 @@ def test_partial_fit_refuses_bad_first_rows_and_stays_unfitted(bad, message):
     assert model.partial_fit(X, Y).decide(X) == make().partial_fit(X, Y).decide(X)
 
 
-@pytest.mark.parametrize("name", ["NaN in X", "inf in y", "short y", "no rows", "one row"])
+@pytest.mark.parametrize("name", ["inf in X", "inf in y", "short y", "no rows", "one row"])
 def test_partial_fit_refuses_bad_later_rows_and_goes_on_as_if_they_had_not_been(name):
     bad, message = BAD_ROWS[name]
     model = make().partial_fit(X, Y)
@@ -239,7 +235,7 @@ def test_a_regressor_of_one_target_refuses_two(model):
 
 
 def test_a_table_of_nothing_but_costs_is_refused():
-    with pytest.raises(ValueError, match=r"^X must have at least one column to learn from, got none$"):
+    with pytest.raises(ValueError, match=r"^X must have at least one row and one column, got 0 in shape"):
         make(cost="fee").fit(FRAME[["fee"]], Y)
 
 

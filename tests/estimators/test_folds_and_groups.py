@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit, cross_validate
@@ -37,7 +38,7 @@ def houses(n_groups, seed):
     """Several rows of each house, whose own level no feature explains but its position."""
     random = np.random.default_rng(seed)
     position = random.uniform(0, 1, size=n_groups)
-    level = 2.0 * random.normal(size=n_groups)
+    level = 2.0 * random.choice([-1.0, 1.0], size=n_groups)
     group = np.repeat(np.arange(n_groups), 12)
     X = np.column_stack([position[group], random.uniform(-1, 1, size=len(group))])
     return X, level[group] + X[:, 1] + 0.3 * random.normal(size=len(group)), group
@@ -46,14 +47,15 @@ def houses(n_groups, seed):
 @pytest.mark.parametrize("kind", ["risk", "auto"])
 def test_expected_losses_are_right_on_new_groups_only_if_the_groups_are_given(kind):
     """Without groups, the folds share the houses, and the model recognises them by their position."""
-    X, y, group = houses(60, seed=0)
-    new, new_y, _ = houses(300, seed=1)
+    X, y, group = houses(150, seed=0)
+    new, new_y, _ = houses(600, seed=1)
     # positions differ a little within a house, so equal features do not give it away
     X[:, 0] += np.random.default_rng(2).uniform(-1e-4, 1e-4, size=len(X))
+    forest = ExtraTreesRegressor(50)
     model = (
-        RiskRejector(HistGradientBoostingRegressor(), random_state=0)
+        RiskRejector(forest, random_state=0)
         if kind == "risk"
-        else AutoRejector(learners=["boosting", "extra_trees"], cv=5, random_state=0)
+        else AutoRejector(learners={"forest": forest, "boosting": HistGradientBoostingRegressor()}, random_state=0)
     )
 
     def ratio(**options):
@@ -61,16 +63,16 @@ def test_expected_losses_are_right_on_new_groups_only_if_the_groups_are_given(ki
         return fitted.expected_loss(new).mean() / np.mean((fitted.predict(new) - new_y) ** 2)
 
     assert ratio(groups=group) == pytest.approx(1, abs=0.15)
-    assert ratio() < 0.5
+    assert ratio() < 0.7
 
 
 def test_repeated_measurements_share_a_fold():
     """The same features with different targets: the out-of-fold loss is that of new rows."""
     random = np.random.default_rng(0)
-    points = random.uniform(-2, 2, size=(80, 3))
-    level = 3 * random.normal(size=80)
-    point = np.repeat(np.arange(80), 5)
-    X, y = points[point], level[point] + 0.1 * random.normal(size=400)
+    points = random.uniform(-2, 2, size=(400, 3))
+    level = 3 * random.normal(size=400)
+    point = np.repeat(np.arange(400), 3)
+    X, y = points[point], level[point] + 0.1 * random.normal(size=1200)
     model = AutoRejector(**QUICK | {"learners": {"nearest": KNeighborsRegressor(3)}}, random_state=0).fit(X, y)
     new, new_level = random.uniform(-2, 2, size=(2000, 3)), 3 * random.normal(size=2000)
     promised = model.leaderboard_.query("name == 'blend'")["loss"].item()
@@ -88,17 +90,22 @@ def test_copies_of_a_row_with_different_costs_share_a_fold():
 
 @pytest.mark.parametrize("kind", list(CROSS_FITTING))
 def test_rows_of_one_group_never_stand_on_both_sides(kind):
-    """A group whose rows differ only in an irrelevant feature is not recognised by its copies."""
+    """The nearest neighbour of a row is of its own group, and is of no help if that group is left out."""
     random = np.random.default_rng(0)
-    level = 5 * random.normal(size=40)
-    group = np.repeat(np.arange(40), 4)
-    X = np.column_stack([level[group] * 0 + group + random.uniform(0, 0.1, size=160), random.normal(size=160)])
-    model = RiskRejector(KNeighborsRegressor(1), TREES, random_state=0)
-    grouped, not_grouped = model.fit(X, level[group], groups=group).out_of_fold_, None
-    error = np.mean((grouped["prediction"] - grouped["target"]) ** 2)
-    not_grouped = model.fit(X, level[group]).out_of_fold_
-    assert np.mean((not_grouped["prediction"] - not_grouped["target"]) ** 2) < 0.2 * error
-    CROSS_FITTING[kind].fit(X, level[group], groups=group).decide(X)
+    level = 5 * random.normal(size=8)
+    group = np.repeat(np.arange(8), 20)
+    X, y = (group + random.uniform(0, 0.1, size=160))[:, None], level[group]
+    nearest = {"risk": {"regressor": KNeighborsRegressor(1)}, "auto": {"learners": {"one": KNeighborsRegressor(1)}}}
+    networks = {"cost": 1e6, "epochs": 300, "learning_rate": 1e-2}  # at this cost every row is accepted
+    model = clone(CROSS_FITTING[kind]).set_params(**nearest.get(kind, networks))
+
+    def out_of_fold_error(groups):
+        model.fit(X, y, groups=groups)
+        if kind == "rcr":
+            return model.validation_loss_
+        return np.mean((model.out_of_fold_["prediction"] - model.out_of_fold_["target"]) ** 2)
+
+    assert out_of_fold_error(None) < 0.2 * out_of_fold_error(group)
 
 
 @pytest.mark.parametrize("kind", list(CROSS_FITTING))

@@ -88,7 +88,9 @@ def test_frames_weights_pickles_and_copies_work_as_with_one_target(make):
     weight = np.tile([1.0, 2.0, 0.0], 30)
     model = make(cost=0.5).fit(frame, y, sample_weight=weight)
     decision = model.decide(frame.set_axis(range(100, 190)))
-    assert list(decision.to_frame().columns) == ["prediction_0", "prediction_1", "accepted", "score", "cost"]
+    assert list(decision.to_frame().columns) == [
+        "prediction_left", "prediction_right", "accepted", "score", "cost",
+    ]  # fmt: skip
     assert decision.to_frame().index[0] == 100
     assert pickle.loads(pickle.dumps(model)).decide(frame).to_frame().equals(model.decide(frame).to_frame())
     times = weight.astype(int)

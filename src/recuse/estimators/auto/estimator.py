@@ -85,7 +85,8 @@ class AutoRejector(RiskBasedRegressor):
     leaderboard_ : DataFrame
         What was tried: each regressor and each risk model with its weight, its out-of-fold loss, the RcR loss with it
         alone, the rows it was fitted to and its seconds; beside the blend, and accepting or rejecting all rows. The
-        line of the blend uses weights that were fitted without the fold.
+        line of the blend uses weights that were fitted without the fold. The out-of-fold losses are those of one fold,
+        times the share that remains for the mean over the folds.
     out_of_fold_ : DataFrame
         One line for each row given to `fit`, with its index: target(s), prediction(s), expected_loss, cost and score =
         cost - expected_loss, each by models that were not fitted to the row; NaN for rows in no test part. Thresholds
@@ -219,10 +220,9 @@ class AutoRejector(RiskBasedRegressor):
         self._risk, risk = blend_risks(fitted, residuals.target, rows.cost[tested], residuals.weight, folds)
         self._novelty = Novelty.learn(features, random)
         self._learn_corrections(rows, features, splits, random)
-        risk = self._fold_mean.out_of_fold(risk)
-        self._report(trials, opinions.take(tested), risk_trials, risk, rows.take(tested))
-        expected = np.full(len(rows), np.nan)
-        expected[tested] = risk
+        expected = self._out_of_fold_surcharge(rows, splits)
+        expected[tested] += self._fold_mean.out_of_fold(risk)
+        self._report(trials, opinions.take(tested), risk_trials, expected[tested], rows.take(tested))
         self.out_of_fold_ = self._out_of_fold_table(rows, opinions.prediction, expected)
 
     def _blend_regressors(self, trials: list[Trial[CrossFitted]], rows: Rows, splits: list[Split]) -> Opinions:
@@ -271,8 +271,9 @@ class AutoRejector(RiskBasedRegressor):
         rows: Rows,
     ) -> None:
         """Build the leaderboard from out-of-fold results."""
-        error = self.loss_.of_rows(opinions.prediction - rows.y)
-        errors = [self.loss_.of_rows(each - rows.y) for each in opinions.each]
+        factor = self._fold_mean.factor  # from one fold to the mean over the folds
+        error = factor * self.loss_.of_rows(opinions.prediction - rows.y)
+        errors = [factor * self.loss_.of_rows(each - rows.y) for each in opinions.each]
         fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
         risks = [self._fold_mean.out_of_fold(each.out_of_fold) for each in fitted]
         entries = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.surcharge import Surcharge
 from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.folds import Split
 from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
 
@@ -106,6 +109,19 @@ class RiskBasedRegressor(RejectingRegressor):
         if self._encoder.unseen != "keep":
             risk = risk + self._surcharge(encoded.novelty)
         return np.asarray(predictions.mean(axis=0)), risk
+
+    def _out_of_fold_surcharge(self, rows: Rows, splits: Sequence[Split]) -> Floats:
+        """Give what novel cells add to the expected loss of each row, where its fold is new; NaN without a fold."""
+        extra = np.full(len(rows), np.nan)
+        for train, test in splits:
+            if self._encoder.unseen == "keep":
+                extra[test] = 0.0
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # about columns, which the fit to all rows has given
+                encoder = TableEncoder().fit(rows.take(train).X, rows.weight[train])
+            extra[test] = self._surcharge(encoder.encode(rows.take(test).X).novelty)
+        return extra
 
     def _advise(self) -> None:
         """Warn if rejection does not pay on the out-of-fold rows, or if the cost is beyond all of their losses."""

@@ -69,6 +69,6 @@ def no_rejection(**parameters: Any) -> RiskRejector:
 
 
 def _plug(regressor: Any, risk: Any, residuals: Any, parameters: dict[str, Any]) -> RiskRejector:
-    """Give a RiskRejector whose risk model has the features alone as inputs and is used as it is."""
-    model = RiskRejector(regressor, risk, residuals, sees_prediction=False, rescale=False)
+    """Give a RiskRejector whose risk model has the features alone as inputs and is used as it is, whatever the rows."""
+    model = RiskRejector(regressor, risk, residuals, sees_prediction=False, rescale=False, unseen="keep")
     return model.set_params(**parameters)  # type: ignore[no-any-return]

@@ -222,8 +222,8 @@ class RiskRejector(RiskBasedRegressor):
         self._fold_mean = self._compare_folds(features, random)
         self._surcharge = self._learn_surcharge(rows, features, splits, error, random)
         if folds is not None and (self.prefit or self.residuals != "train"):
-            expected = np.full(len(rows), np.nan)
-            expected[tested] = self._fold_mean.out_of_fold(risk.out_of_fold)
+            expected = np.zeros(len(rows)) if self.prefit else self._out_of_fold_surcharge(rows, splits)
+            expected[tested] += self._fold_mean.out_of_fold(risk.out_of_fold)
             self.out_of_fold_ = self._out_of_fold_table(rows, fitted.out_of_fold.mean, expected)
 
     def _check_parameters(self) -> None:
