@@ -65,6 +65,16 @@ def check_trial_parameters(parameters: Mapping[str, Any]) -> None:
     scale = parameters.get("scale_target", True)
     known = isinstance(scale, bool) or (isinstance(scale, str) and scale == "centre")
     require(known, "scale_target", "True, False or 'centre'", scale)
+    _check_device(parameters["device"])
+
+
+def _check_device(device: str) -> None:
+    """Check that tensors can be put on the device, before any training."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"device must be available on this machine, got {device!r}: {reason}") from error
 
 
 def learning_rates(rates: float | Sequence[float]) -> list[float]:

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, check_
 from recuse.tabular.rows import Rows
 from recuse.validation import is_count, require
 
-__all__ = ["Split", "check_folds", "folds_of", "held_out_split", "is_partition", "mark_splits"]
+__all__ = ["Split", "check_folds", "folds_of", "held_out_split", "is_partition", "mark_splits", "splits_of_tested"]
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -65,6 +65,23 @@ def is_partition(splits: list[Split], n_rows: int) -> bool:
     (True, False)
     """
     return sum(len(test) for _, test in splits) == n_rows
+
+
+def splits_of_tested(splits: list[Split]) -> tuple[NDArray[np.intp], list[Split]]:
+    """Give the rows in test parts, and among these the splits that leave out one test part each.
+
+    Models of out-of-fold errors are cross-fitted by these splits.
+
+    Examples
+    --------
+    >>> rows, splits = splits_of_tested([(np.array([0]), np.array([2])), (np.array([0, 2]), np.array([4]))])
+    >>> rows, splits  # row 2 is the first and row 4 the second row with an error
+    (array([2, 4]), [(array([1]), array([0])), (array([0]), array([1]))])
+    """
+    tested = np.sort(np.concatenate([test for _, test in splits]))
+    parts = [np.searchsorted(tested, np.sort(test)) for _, test in splits]
+    everything = np.arange(len(tested))
+    return tested, [(np.setdiff1d(everything, part), part) for part in parts]
 
 
 def held_out_split(rows: Rows, fraction: float, random: np.random.RandomState) -> Split:

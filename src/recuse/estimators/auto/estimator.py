@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from recuse import losses
 from recuse.costs import Cost
-from recuse.estimators.auto.blending import BlendedRegressor, Opinions, blend_regressors, blend_risks, risk_inputs
+from recuse.estimators.auto.blending import Opinions, blend_regressors, blend_risks, risk_inputs
 from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, Learner, choose, with_weighted
 from recuse.estimators.auto.models.novelty import Novelty, out_of_fold_novelty
 from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
@@ -21,17 +20,13 @@ from recuse.estimators.auto.time_budget import TimeBudget
 from recuse.estimators.auto.trials import Setting, Trial, run_trials
 from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, fit_count
 from recuse.estimators.risk.base import RiskBasedRegressor
-from recuse.estimators.risk.ensemble import FoldMean
-from recuse.estimators.risk.interpolation import interpolated_rows
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
-from recuse.estimators.risk.surcharge import HeldOut, Surcharge
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
 from recuse.tabular.encoder import TableEncoder, Unseen
-from recuse.tabular.folds import Split, check_folds, folds_of
+from recuse.tabular.folds import Split, check_folds, folds_of, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
-from recuse.threads import one_thread
 from recuse.validation import is_rate, require
 
 __all__ = ["AutoRejector"]
@@ -236,31 +231,13 @@ class AutoRejector(RiskBasedRegressor):
         self, rows: Rows, features: Floats, opinions: Opinions, splits: list[Split], random: np.random.RandomState
     ) -> tuple[Places, Sample, list[Split]]:
         """Give the rows with out-of-fold errors, the sample for the risk models, and its folds."""
-        tested = np.sort(np.concatenate([test for _, test in splits]))
+        if len(splits) == 1:
+            raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
+        tested, folds = splits_of_tested(splits)
         novelty = out_of_fold_novelty(features, splits, random)
         inputs = risk_inputs(features[tested], novelty[tested], opinions.take(tested), self._target_scale)
         error = self.loss_.of_rows(opinions.prediction[tested] - rows.y[tested])
-        everything, parts = np.arange(len(tested)), [np.searchsorted(tested, np.sort(test)) for _, test in splits]
-        if len(parts) == 1:
-            raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
-        folds = [(np.setdiff1d(everything, part), part) for part in parts]
         return tested, Sample(inputs, error, rows.weight[tested]), folds
-
-    def _learn_corrections(
-        self, rows: Rows, features: Floats, splits: list[Split], random: np.random.RandomState
-    ) -> None:
-        """Learn the gain of the mean over the folds, and what cells without information cost."""
-        tests = [test for _, test in splits]
-        if len(tests) != len(self._regressor):
-            tests = [np.concatenate(tests)]
-        held_out = [
-            HeldOut(features[test], rows.y[test], partial(_blend_prediction, self._regressor, fold))
-            for fold, test in enumerate(tests)
-        ]
-        with one_thread():
-            between = interpolated_rows(features, self._encoder.slices, random)
-            self._fold_mean = FoldMean.learn(*self._fold_estimates(None, between), self.loss_)
-            self._surcharge = Surcharge.learn(self._encoder, held_out, self.loss_, random)
 
     def _report(
         self,
@@ -285,6 +262,9 @@ class AutoRejector(RiskBasedRegressor):
         ]
         self.leaderboard_ = leaderboard(entries, rows.cost, rows.weight)
 
+    def _predict_fold(self, fold: int, features: Floats) -> Floats:
+        return self._regressor.of_fold(fold, features).prediction
+
     def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
         return np.array([opinions.prediction for opinions in self._regressor.by_fold(features)])
 
@@ -301,7 +281,3 @@ def _default_folds(rows: int) -> int:
 def _counter(show: Callable[[int], None]) -> Callable[[], None]:
     done = itertools.count(1)
     return lambda: show(next(done))
-
-
-def _blend_prediction(regressor: BlendedRegressor, fold: int, features: Floats) -> Floats:
-    return regressor.of_fold(fold, features).prediction

@@ -6,6 +6,7 @@ import pickle
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from recuse.decision import LOSS_SAVED
 from recuse.estimators.advice import warn_if_cost_out_of_range, warn_if_useless
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.risk.ensemble import FoldMean
-from recuse.estimators.risk.surcharge import Surcharge
+from recuse.estimators.risk.interpolation import interpolated_rows
+from recuse.estimators.risk.surcharge import HeldOut, Surcharge
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split
 from recuse.tabular.rows import Rows
@@ -64,6 +66,10 @@ class RiskBasedRegressor(RejectingRegressor):
         """Give the prediction of each fold (fold, row) or (fold, row, output)."""
 
     @abstractmethod
+    def _predict_fold(self, fold: int, features: Floats) -> Floats:
+        """Give the prediction of one fold (row,) or (row, output)."""
+
+    @abstractmethod
     def _fold_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
         """Give the prediction (fold, row) or (fold, row, output) and the risk (fold, row) of each fold."""
 
@@ -109,6 +115,22 @@ class RiskBasedRegressor(RejectingRegressor):
         if self._encoder.unseen != "keep":
             risk = risk + self._surcharge(encoded.novelty)
         return np.asarray(predictions.mean(axis=0)), risk
+
+    def _learn_corrections(
+        self, rows: Rows, features: Floats, splits: Sequence[Split], random: np.random.RandomState
+    ) -> None:
+        """Learn the gain of the mean over the folds, and what cells without information cost."""
+        tests = [test for _, test in splits]
+        with one_thread():
+            between = interpolated_rows(features, self._encoder.slices, random)
+            predictions, risks = self._fold_estimates(None, between)
+            paired = 1 < len(predictions) == len(risks)
+            self._fold_mean = FoldMean.learn(predictions, risks, self.loss_) if paired else FoldMean.of_one()
+            held_out = [
+                HeldOut(features[test], rows.y[test], partial(self._predict_fold, fold))
+                for fold, test in enumerate(tests if len(tests) == len(predictions) else [np.concatenate(tests)])
+            ]
+            self._surcharge = Surcharge.learn(self._encoder, held_out, self.loss_, random)
 
     def _out_of_fold_surcharge(self, rows: Rows, splits: Sequence[Split]) -> Floats:
         """Give what novel cells add to the expected loss of each row, where its fold is new; NaN without a fold."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,9 +15,8 @@ from recuse.costs import Cost
 from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit
 from recuse.estimators.risk.base import RiskBasedRegressor
 from recuse.estimators.risk.ensemble import FoldMean
-from recuse.estimators.risk.interpolation import interpolated_rows
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
-from recuse.estimators.risk.surcharge import HeldOut, Surcharge
+from recuse.estimators.risk.surcharge import Surcharge
 from recuse.estimators.subestimators import (
     Prediction,
     check_subestimator,
@@ -31,7 +29,7 @@ from recuse.estimators.subestimators import (
 )
 from recuse.losses import LossLike
 from recuse.tabular.encoder import TableEncoder, Unseen
-from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split
+from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
 from recuse.threads import one_thread
@@ -212,15 +210,19 @@ class RiskRejector(RiskBasedRegressor):
         fitted = self._fit_regressors(rows, features, splits, random)
         self.regressors_ = list(fitted.models)
         self._has_members = any(hasattr(model, "predict_members") for model in self.regressors_)
-        tested = np.sort(np.concatenate([test for _, test in splits]))  # rows with residuals
+        tested, _ = splits_of_tested(splits)  # rows with residuals
         error = self.loss_.of_rows(fitted.out_of_fold.mean[tested] - rows.y[tested])
         inputs = self._risk_inputs(features, fitted.out_of_fold)[tested]
         part = default_risk_model() if self.risk is None else self.risk
         folds = self._risk_folds(rows, splits, tested, random)
         risk = learn_risk(part, Sample(inputs, error, rows.weight[tested]), folds, random, self.n_jobs)
         self.risks_, self.scale_ = list(risk.models), risk.scale
-        self._fold_mean = self._compare_folds(features, random)
-        self._surcharge = self._learn_surcharge(rows, features, splits, error, random)
+        if self.prefit:  # its columns cannot be blanked: take the extra loss of a constant prediction
+            constant = self.loss_.of_rows(np.broadcast_to(self._target[0], rows.y.shape) - rows.y).mean()
+            self._surcharge = Surcharge.constant(len(self._encoder.slices), float(constant - error.mean()))
+            self._fold_mean = FoldMean.of_one()
+        else:
+            self._learn_corrections(rows, features, splits, random)
         if folds is not None and (self.prefit or self.residuals != "train"):
             expected = np.zeros(len(rows)) if self.prefit else self._out_of_fold_surcharge(rows, splits)
             expected[tested] += self._fold_mean.out_of_fold(risk.out_of_fold)
@@ -288,9 +290,7 @@ class RiskRejector(RiskBasedRegressor):
             return None
         if not self._cross_fits:
             return folds_of(rows.take(tested), self.cv if is_count(self.cv) else _FOLDS, random)
-        parts = [np.searchsorted(tested, np.sort(test)) for _, test in splits]
-        everything = np.arange(len(tested))
-        return [(np.setdiff1d(everything, part), part) for part in parts] if len(parts) > 1 else None
+        return splits_of_tested(splits)[1] if len(splits) > 1 else None
 
     def _risk_inputs(self, features: Floats, prediction: Prediction) -> Floats:
         """Give the inputs of the risk model (row, input); predictions are standardised like the features."""
@@ -302,31 +302,11 @@ class RiskRejector(RiskBasedRegressor):
             inputs.append(prediction.spread / scale)
         return np.column_stack(inputs)
 
-    def _compare_folds(self, features: Floats, random: np.random.RandomState) -> FoldMean:
-        if len(self.regressors_) == 1 or len(self.risks_) == 1:
-            return FoldMean.of_one()
-        between = interpolated_rows(features, self._encoder.slices, random)
-        with one_thread():
-            return FoldMean.learn(*self._fold_estimates(None, between), self.loss_)
-
-    def _learn_surcharge(
-        self, rows: Rows, features: Floats, splits: list[Split], error: Floats, random: np.random.RandomState
-    ) -> Surcharge:
-        if self.prefit:  # its columns cannot be blanked: take the extra loss of a constant prediction
-            constant = self.loss_.of_rows(np.broadcast_to(self._target[0], rows.y.shape) - rows.y).mean()
-            return Surcharge.constant(len(self._encoder.slices), float(constant - error.mean()))
-        tests = [test for _, test in splits]
-        if len(tests) != len(self.regressors_):
-            tests = [np.concatenate(tests)]
-        held_out = [
-            HeldOut(features[test], rows.y[test], partial(_mean_prediction, model, self._n_targets))
-            for model, test in zip(self.regressors_, tests, strict=True)
-        ]
-        with one_thread():
-            return Surcharge.learn(self._encoder, held_out, self.loss_, random)
-
     def _fold_outputs(self, rows: Any, features: Floats) -> list[Prediction]:
         return [predict(model, rows if self.prefit else features, self._n_targets) for model in self.regressors_]
+
+    def _predict_fold(self, fold: int, features: Floats) -> Floats:
+        return predict(self.regressors_[fold], features, self._n_targets).mean
 
     def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
         return np.array([prediction.mean for prediction in self._fold_outputs(rows, features)])
@@ -336,7 +316,3 @@ class RiskRejector(RiskBasedRegressor):
         inputs = [self._risk_inputs(features, prediction) for prediction in predictions]
         risk = CrossFittedRisk(tuple(self.risks_), self.scale_)
         return np.array([prediction.mean for prediction in predictions]), risk.by_fold(inputs)
-
-
-def _mean_prediction(model: Any, n_targets: int, features: Floats) -> Floats:
-    return predict(model, features, n_targets).mean
