@@ -42,6 +42,9 @@ docs: .venv/dev.stamp
 bench: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/engine.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py
+	$(BIN)/python benchmarks/contention.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/estimator_checks.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py budget
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py bayes
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py calibration
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py split

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -34,3 +34,23 @@ def test_an_example_runs(example, tmp_path, monkeypatch, capsys):
 def test_links_between_files_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links {target}, which is not there"
+
+
+def test_the_places_that_contributing_names_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    places = re.findall(r"`((?:src|tests|papers)/[^`]*)`", text)
+    assert len(places) >= 8
+    for place in places:
+        assert (ROOT / place).exists(), f"CONTRIBUTING.md names {place}, which is not there"
+    for name, module in {"_REGISTRY": "surrogates/losses.py", "LEARNERS": "estimators/auto/candidates.py"}.items():
+        assert f"`{name}`" in text
+        assert f"\n{name}" in (ROOT / "src" / "recuse" / module).read_text(encoding="utf-8")
+
+
+def test_the_modules_that_the_architecture_draws_are_there():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"\b((?:estimators|tabular|auto|risk)/[\w/]+\.py)", text)
+    assert len(drawn) > 15
+    for module in drawn:
+        found = [ROOT / "src" / "recuse" / base / module for base in ("", "estimators")]
+        assert any(path.exists() for path in found), f"architecture.md draws {module}, which is not there"
