@@ -106,8 +106,8 @@ def cross_fit(
     fits = (delayed(_fit_and_predict)(copy, sample, train, test) for copy, train, test in work)
     mean, spread = np.full_like(sample.target, np.nan), np.full(n_rows, np.nan)
     models = []
-    for (model, said), (_, _, test) in zip(Parallel(n_jobs, return_as="generator")(fits), work, strict=True):
-        mean[test], spread[test] = said.mean, said.spread
+    for (model, predicted), (_, _, test) in zip(Parallel(n_jobs, return_as="generator")(fits), work, strict=True):
+        mean[test], spread[test] = predicted
         models.append(model)
         if on_fit is not None:
             on_fit()

@@ -20,14 +20,14 @@ from recuse.estimators.subestimators import predict
 from recuse.losses import TargetLoss
 from recuse.tabular.folds import Split
 
-__all__ = ["BlendedRegressor", "BlendedRisk", "Opinions", "blend_regressors", "blend_risks", "risk_inputs"]
+__all__ = ["BlendPrediction", "BlendedRegressor", "BlendedRisk", "blend_regressors", "blend_risks", "risk_inputs"]
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Opinions:
+class BlendPrediction:
     """Predictions of some rows by the regressors of a blend, and by the blend.
 
     Attributes
@@ -39,9 +39,9 @@ class Opinions:
     each: Floats
     prediction: Floats
 
-    def take(self, rows: Places) -> Opinions:
+    def take(self, rows: Places) -> BlendPrediction:
         """Give some of the rows."""
-        return Opinions(self.each[:, rows], self.prediction[rows])
+        return BlendPrediction(self.each[:, rows], self.prediction[rows])
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class BlendedRegressor:
         """How many folds there are."""
         return len(self.models[0])
 
-    def of_fold(self, fold: int, features: Floats) -> Opinions:
+    def of_fold(self, fold: int, features: Floats) -> BlendPrediction:
         """Predict by the regressors of one fold."""
         each = np.array([predict(copies[fold], features, self.outputs).mean for copies in self.models])
-        return Opinions(each, np.tensordot(self.weights, each, 1))
+        return BlendPrediction(each, np.tensordot(self.weights, each, 1))
 
-    def by_fold(self, features: Floats) -> list[Opinions]:
+    def by_fold(self, features: Floats) -> list[BlendPrediction]:
         """Predict by the regressors of each fold."""
         return [self.of_fold(fold, features) for fold in range(len(self))]
 
@@ -89,7 +89,7 @@ class BlendedRisk:
 
 def blend_regressors(
     fitted: Sequence[CrossFitted], target: Floats, weight: Floats, parts: Sequence[Places], loss: TargetLoss
-) -> tuple[BlendedRegressor, Opinions]:
+) -> tuple[BlendedRegressor, BlendPrediction]:
     """Blend regressors, with the lowest out-of-fold loss.
 
     Parameters
@@ -104,7 +104,7 @@ def blend_regressors(
     Returns
     -------
     BlendedRegressor
-    Opinions
+    BlendPrediction
         Out-of-fold, of all rows; NaN for rows in no test part.
     """
     each = np.array([model.out_of_fold.mean for model in fitted])
@@ -117,7 +117,7 @@ def blend_regressors(
     for part, own in zip(parts, of_fold, strict=True):
         prediction[part] = np.tensordot(own, each[:, part], 1)
     outputs = 1 if target.ndim == 1 else target.shape[1]
-    return BlendedRegressor([model.models for model in fitted], weights, outputs), Opinions(each, prediction)
+    return BlendedRegressor([model.models for model in fitted], weights, outputs), BlendPrediction(each, prediction)
 
 
 def blend_risks(
@@ -158,7 +158,7 @@ def _weights_by_fold(weights_by: Callable[[Places], Floats], parts: Sequence[Pla
     return overall, [weights_by(np.setdiff1d(everything, part)) for part in parts]
 
 
-def risk_inputs(features: Floats, novelty: Floats, opinions: Opinions, scale: float) -> Floats:
+def risk_inputs(features: Floats, novelty: Floats, blended: BlendPrediction, scale: float) -> Floats:
     """Give the inputs of the risk models (row, input).
 
     They are the features, the novelty, the prediction, and how far each regressor is from it.
@@ -167,13 +167,13 @@ def risk_inputs(features: Floats, novelty: Floats, opinions: Opinions, scale: fl
     ----------
     features : ndarray of shape (row, feature)
     novelty : ndarray of shape (row,)
-    opinions : Opinions
+    blended : BlendPrediction
     scale : float
         Standard deviation of the target.
     """
-    prediction = opinions.prediction.reshape(len(features), -1) / scale
-    if len(opinions.each) == 1:
+    prediction = blended.prediction.reshape(len(features), -1) / scale
+    if len(blended.each) == 1:
         return np.column_stack([features, novelty, prediction])
-    apart = (opinions.each.reshape(len(opinions.each), len(features), -1) / scale) - prediction  # (model, row, output)
+    apart = (blended.each.reshape(len(blended.each), len(features), -1) / scale) - prediction  # (model, row, output)
     spread = np.sqrt(np.square(apart).mean(axis=(0, 2)))
     return np.column_stack([features, novelty, prediction, spread, *apart])

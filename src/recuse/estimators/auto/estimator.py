@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from recuse import losses
 from recuse.costs import Cost
-from recuse.estimators.auto.blending import Opinions, blend_regressors, blend_risks, risk_inputs
+from recuse.estimators.auto.blending import BlendPrediction, blend_regressors, blend_risks, risk_inputs
 from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, Learner, choose, with_weighted
 from recuse.estimators.auto.models.novelty import Novelty, out_of_fold_novelty
 from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
@@ -200,8 +200,8 @@ class AutoRejector(RiskBasedRegressor):
                 setting,
                 until=0.7,
             )
-            opinions = self._blend_regressors(trials, rows, splits)
-            tested, residuals, folds = self._residuals(rows, features, opinions, splits, random)
+            blended = self._blend_regressors(trials, rows, splits)
+            tested, residuals, folds = self._residuals(rows, features, blended, splits, random)
             risk_trials = run_trials(
                 risk_models,
                 residuals,
@@ -217,40 +217,40 @@ class AutoRejector(RiskBasedRegressor):
         self._learn_corrections(rows, features, splits, random)
         expected = self._out_of_fold_surcharge(rows, splits)
         expected[tested] += self._fold_mean.out_of_fold(risk)
-        self._report(trials, opinions.take(tested), risk_trials, expected[tested], rows.take(tested))
-        self.out_of_fold_ = self._out_of_fold_table(rows, opinions.prediction, expected)
+        self._report(trials, blended.take(tested), risk_trials, expected[tested], rows.take(tested))
+        self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)
 
-    def _blend_regressors(self, trials: list[Trial[CrossFitted]], rows: Rows, splits: list[Split]) -> Opinions:
+    def _blend_regressors(self, trials: list[Trial[CrossFitted]], rows: Rows, splits: list[Split]) -> BlendPrediction:
         """Blend the regressors; give their out-of-fold predictions."""
         fitted = [trial.fitted for trial in trials if trial.fitted is not None]
         parts = [test for _, test in splits]
-        self._regressor, opinions = blend_regressors(fitted, rows.y, rows.weight, parts, self.loss_)
-        return opinions
+        self._regressor, blended = blend_regressors(fitted, rows.y, rows.weight, parts, self.loss_)
+        return blended
 
     def _residuals(
-        self, rows: Rows, features: Floats, opinions: Opinions, splits: list[Split], random: np.random.RandomState
+        self, rows: Rows, features: Floats, blended: BlendPrediction, splits: list[Split], random: np.random.RandomState
     ) -> tuple[Places, Sample, list[Split]]:
         """Give the rows with out-of-fold errors, the sample for the risk models, and its folds."""
         if len(splits) == 1:
             raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
         tested, folds = splits_of_tested(splits)
         novelty = out_of_fold_novelty(features, splits, random)
-        inputs = risk_inputs(features[tested], novelty[tested], opinions.take(tested), self._target_scale)
-        error = self.loss_.of_rows(opinions.prediction[tested] - rows.y[tested])
+        inputs = risk_inputs(features[tested], novelty[tested], blended.take(tested), self._target_scale)
+        error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
         return tested, Sample(inputs, error, rows.weight[tested]), folds
 
     def _report(
         self,
         trials: list[Trial[CrossFitted]],
-        opinions: Opinions,
+        blended: BlendPrediction,
         risk_trials: list[Trial[CrossFittedRisk]],
         risk: Floats,
         rows: Rows,
     ) -> None:
         """Build the leaderboard from out-of-fold results."""
         factor = self._fold_mean.factor  # from one fold to the mean over the folds
-        error = factor * self.loss_.of_rows(opinions.prediction - rows.y)
-        errors = [factor * self.loss_.of_rows(each - rows.y) for each in opinions.each]
+        error = factor * self.loss_.of_rows(blended.prediction - rows.y)
+        errors = [factor * self.loss_.of_rows(each - rows.y) for each in blended.each]
         fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
         risks = [self._fold_mean.out_of_fold(each.out_of_fold) for each in fitted]
         entries = [
@@ -266,12 +266,12 @@ class AutoRejector(RiskBasedRegressor):
         return self._regressor.of_fold(fold, features).prediction
 
     def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
-        return np.array([opinions.prediction for opinions in self._regressor.by_fold(features)])
+        return np.array([blended.prediction for blended in self._regressor.by_fold(features)])
 
     def _fold_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
         folds, novelty = self._regressor.by_fold(features), self._novelty(features)
-        inputs = [risk_inputs(features, novelty, opinions, self._target_scale) for opinions in folds]
-        return np.array([opinions.prediction for opinions in folds]), self._risk.by_fold(inputs)
+        inputs = [risk_inputs(features, novelty, blended, self._target_scale) for blended in folds]
+        return np.array([blended.prediction for blended in folds]), self._risk.by_fold(inputs)
 
 
 def _default_folds(rows: int) -> int:
