@@ -30,8 +30,15 @@ def test_no_risk_is_better_than_the_true_one(error, cost, factor):
     assert loss(error) <= loss(error * factor) + 1e-9 * (error + cost)
 
 
+def test_the_share_accepted_is_the_slope_of_the_loss_in_the_error():
+    risk, cost = np.array([0.1, 1.0, 3.0, 50.0]), np.full(4, 2.0)
+    slope = blend.loss_over_costs(np.full(4, 3.0), risk, cost) - blend.loss_over_costs(np.full(4, 2.0), risk, cost)
+    np.testing.assert_allclose(blend.share_accepted(risk, cost), slope)
+
+
 def test_a_free_rejection_is_always_taken():
     free = np.zeros(2)
+    np.testing.assert_array_equal(blend.share_accepted(np.array([0.0, 1.0]), free), 0)
     np.testing.assert_array_equal(blend.loss_over_costs(np.ones(2), np.array([0.0, 1.0]), free), 0)
 
 

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.estimators.auto.weights import regressor_weights, risk_weights
+from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
+from recuse.estimators.auto.weights import regressor_weights, risk_weights, share_accepted
 from recuse.estimators.crossfitting import CrossFitted
 from recuse.estimators.risk.model import CrossFittedRisk
 from recuse.estimators.subestimators import predict
 from recuse.losses import TargetLoss
 from recuse.tabular.folds import Split
+from recuse.tabular.rows import Rows
 
 __all__ = ["BlendPrediction", "BlendedRegressor", "BlendedRisk", "blend_regressors", "blend_risks", "risk_inputs"]
 
@@ -88,18 +90,28 @@ class BlendedRisk:
 
 
 def blend_regressors(
-    fitted: Sequence[CrossFitted], target: Floats, weight: Floats, parts: Sequence[Places], loss: TargetLoss
+    fitted: Sequence[CrossFitted],
+    rows: Rows,
+    inputs: Floats,
+    parts: Sequence[Places],
+    loss: TargetLoss,
+    random: np.random.RandomState,
 ) -> tuple[BlendedRegressor, BlendPrediction]:
-    """Blend regressors, with the lowest out-of-fold loss.
+    """Blend regressors, with the lowest out-of-fold loss of the rows that are likely to be accepted.
+
+    The error of a row counts by the share of the costs near its own at which it would be accepted. A forest estimates
+    its risk for this, from the errors of a first blend in which all rows count alike.
 
     Parameters
     ----------
     fitted : sequence of CrossFitted
-    target : ndarray of shape (row,) or (row, output)
-    weight : ndarray of shape (row,)
+    rows : Rows
+    inputs : ndarray of shape (row, input)
+        Of the forest.
     parts : sequence of ndarray
         Test rows of each fold.
     loss : TargetLoss
+    random : RandomState
 
     Returns
     -------
@@ -107,10 +119,18 @@ def blend_regressors(
     BlendPrediction
         Out-of-fold, of all rows; NaN for rows in no test part.
     """
-    each = np.array([model.out_of_fold.mean for model in fitted])
+    each, target = np.array([model.out_of_fold.mean for model in fitted]), rows.y
+    seed = int(random.randint(2**31 - 1))
 
-    def weights_by(rows: Places) -> Floats:
-        return regressor_weights(each[:, rows], target[rows], weight[rows], loss)
+    def weights_by(some: Places) -> Floats:
+        predictions, targets, weight = each[:, some], target[some], rows.weight[some]
+        first = np.tensordot(regressor_weights(predictions, targets, weight, loss), predictions, 1)
+        error = loss.of_rows(first - targets)
+        unit = float(error.mean()) or 1.0
+        columns = np.column_stack([inputs[some], first.reshape(len(some), -1)])
+        risk = unit * out_of_bag_prediction(columns, error / unit, weight, 5, np.random.RandomState(seed))
+        counts = weight * share_accepted(risk, rows.cost[some])
+        return regressor_weights(predictions, targets, counts if counts.any() else weight, loss)
 
     weights, of_fold = _weights_by_fold(weights_by, parts)
     prediction = np.full_like(target, np.nan)

@@ -27,6 +27,7 @@ from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.folds import Split, check_folds, folds_of, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
+from recuse.threads import one_thread
 from recuse.validation import is_rate, require
 
 __all__ = ["AutoRejector"]
@@ -40,10 +41,11 @@ class AutoRejector(RiskBasedRegressor):
 
     Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted;
     from 2000 rows on, networks and boosted trees once more with weights inverse to the noise of the rows. Their blend
-    is h, with the weights of the lowest out-of-fold loss. Models of its risk are fitted to its out-of-fold errors.
-    Their inputs are the features, the distance to the nearest training rows, the prediction and the disagreement among
-    the regressors. They are blended with the weights of the lowest out-of-fold RcR loss over the costs from a quarter
-    to four times the given one. The fitted model decides at any cost.
+    is h, with the weights of the lowest out-of-fold loss of the rows that are likely to be accepted at costs near the
+    given one. Models of its risk are fitted to its out-of-fold errors. Their inputs are the features, the distance to
+    the nearest training rows, the prediction and the disagreement among the regressors. They are blended with the
+    weights of the lowest out-of-fold RcR loss over the costs from a quarter to four times the given one. The fitted
+    model decides at any cost.
 
     Parameters
     ----------
@@ -200,8 +202,9 @@ class AutoRejector(RiskBasedRegressor):
                 setting,
                 until=0.7,
             )
-            blended = self._blend_regressors(trials, rows, splits)
-            tested, residuals, folds = self._residuals(rows, features, blended, splits, random)
+            novelty = out_of_fold_novelty(features, splits, random)
+            blended = self._blend_regressors(trials, rows, np.column_stack([features, novelty]), splits, random)
+            tested, residuals, folds = self._residuals(rows, features, novelty, blended, splits)
             risk_trials = run_trials(
                 risk_models,
                 residuals,
@@ -220,21 +223,28 @@ class AutoRejector(RiskBasedRegressor):
         self._report(trials, blended.take(tested), risk_trials, expected[tested], rows.take(tested))
         self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)
 
-    def _blend_regressors(self, trials: list[Trial[CrossFitted]], rows: Rows, splits: list[Split]) -> BlendPrediction:
+    def _blend_regressors(
+        self,
+        trials: list[Trial[CrossFitted]],
+        rows: Rows,
+        inputs: Floats,
+        splits: list[Split],
+        random: np.random.RandomState,
+    ) -> BlendPrediction:
         """Blend the regressors; give their out-of-fold predictions."""
         fitted = [trial.fitted for trial in trials if trial.fitted is not None]
         parts = [test for _, test in splits]
-        self._regressor, blended = blend_regressors(fitted, rows.y, rows.weight, parts, self.loss_)
+        with one_thread():
+            self._regressor, blended = blend_regressors(fitted, rows, inputs, parts, self.loss_, random)
         return blended
 
     def _residuals(
-        self, rows: Rows, features: Floats, blended: BlendPrediction, splits: list[Split], random: np.random.RandomState
+        self, rows: Rows, features: Floats, novelty: Floats, blended: BlendPrediction, splits: list[Split]
     ) -> tuple[Places, Sample, list[Split]]:
         """Give the rows with out-of-fold errors, the sample for the risk models, and its folds."""
         if len(splits) == 1:
             raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
         tested, folds = splits_of_tested(splits)
-        novelty = out_of_fold_novelty(features, splits, random)
         inputs = risk_inputs(features[tested], novelty[tested], blended.take(tested), self._target_scale)
         error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
         return tested, Sample(inputs, error, rows.weight[tested]), folds

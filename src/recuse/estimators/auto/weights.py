@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from recuse.losses import TargetLoss
 
-__all__ = ["convex_weights", "loss_over_costs", "regressor_weights", "risk_weights"]
+__all__ = ["convex_weights", "loss_over_costs", "regressor_weights", "risk_weights", "share_accepted"]
 
 Floats = NDArray[np.float64]
 
@@ -37,8 +37,24 @@ def loss_over_costs(error: Floats, risk: Floats, cost: Floats) -> Floats:
     """
     low, high = cost / _SPAN, cost * _SPAN
     clipped = np.clip(risk, low, high)
-    ratio = np.divide(high, clipped, out=np.ones_like(clipped), where=clipped > 0)  # 1 where a rejection is free
-    return _per_span(error * np.log(ratio) + clipped - low)
+    return _per_span(error * _log_ratio(high, clipped) + clipped - low)
+
+
+def share_accepted(risk: Floats, cost: Floats) -> Floats:
+    """Share of these costs at which a row is accepted: the weight of its error in `loss_over_costs`.
+
+    Examples
+    --------
+    >>> share_accepted(np.array([0.1, 2.0, 9.0]), np.full(3, 2.0))
+    array([1. , 0.5, 0. ])
+    """
+    low, high = cost / _SPAN, cost * _SPAN
+    return _per_span(_log_ratio(high, np.clip(risk, low, high)))
+
+
+def _log_ratio(high: Floats, risk: Floats) -> Floats:
+    """Give log(high / risk); zero where a rejection is free."""
+    return np.asarray(np.log(np.divide(high, risk, out=np.ones_like(risk), where=risk > 0)))
 
 
 def _per_span(values: Floats) -> Floats:

@@ -7,18 +7,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils import Tags, check_random_state, get_tags
 
+from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
 from recuse.losses import SQUARED, TargetLoss
 from recuse.tabular.units import target_moments
 
 __all__ = ["PrecisionWeighted", "precision"]
 
 Floats = NDArray[np.float64]
-
-_TREES = 50
-_MOST_ROWS = 5000  # of one tree
 
 
 class PrecisionWeighted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -69,9 +66,9 @@ class PrecisionWeighted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random = check_random_state(self.random_state)
         mean, scale = target_moments(y, weight)
         standard = (y - mean) / (scale or 1.0)
-        expected = _out_of_bag(X, standard, weight, 2, random)
+        expected = out_of_bag_prediction(X, standard, weight, 2, random)
         noise = self.loss.scaled(scale or 1.0).of_rows(expected - standard)
-        risk = _out_of_bag(X, noise / (noise.mean() or 1.0), weight, 10, random)
+        risk = out_of_bag_prediction(X, noise / (noise.mean() or 1.0), weight, 10, random)
         self.regressor_ = clone(self.regressor).fit(X, y, sample_weight=weight * precision(risk))
         return self
 
@@ -92,15 +89,3 @@ def precision(risk: Floats) -> Floats:
     """
     inverse = 1 / np.maximum(risk, max(float(risk.mean()) / 20, np.finfo(np.float64).tiny))
     return np.asarray(inverse / inverse.mean())
-
-
-def _out_of_bag(X: Floats, y: Floats, weight: Floats, leaf: int, random: np.random.RandomState) -> Floats:
-    forest = ExtraTreesRegressor(
-        _TREES,
-        min_samples_leaf=leaf,
-        bootstrap=True,
-        oob_score=True,
-        max_samples=min(len(y), _MOST_ROWS),
-        random_state=random,
-    )
-    return np.asarray(forest.fit(X, y, sample_weight=weight).oob_prediction_)
