@@ -37,8 +37,8 @@ def bayes(n_jobs: int) -> None:
 def calibration(n_jobs: int, repeats: int = 10) -> None:
     """Pool the test rows of the splits, sort them into ten bins by expected loss, and compare the means.
 
-    Test rows that equal a training row are excluded from the bins and from the ratio of new rows. A row may be a test row
-    of several splits, so the intervals resample rows, each with all its splits.
+    Test rows that equal a training row are excluded from the bins and from the ratio of new rows. A row may be a
+    test row of several splits, so the intervals resample rows, each with all its splits.
     """
     for name, cost in (("concrete", 36.0), ("abalone", 4.0)):
         tested = pd.concat(
