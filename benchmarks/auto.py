@@ -1,10 +1,10 @@
-"""How good AutoRejector is where the truth is known, how well its risk is calibrated, and how it scales.
+"""Loss, calibration, thresholds and run time of AutoRejector.
 
-python benchmarks/auto.py bayes         loss over Bayes risk on 20,000 rows
+python benchmarks/auto.py bayes         RcR loss divided by the Bayes risk, fitted to 20,000 synthetic rows
 python benchmarks/auto.py calibration   expected against observed loss over ten bins, on test rows
-python benchmarks/auto.py budget        achieved rejection by thresholds from out-of-fold rows, and RcR losses
-python benchmarks/auto.py split         seconds for one split of abalone
-python benchmarks/auto.py scale         a million rows in ten minutes
+python benchmarks/auto.py budget        rejection rates of thresholds chosen on out-of-fold scores, and RcR losses
+python benchmarks/auto.py split         seconds to fit one split of abalone
+python benchmarks/auto.py scale         fit to a million rows in ten minutes
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def bayes(n_jobs: int) -> None:
     start = time.monotonic()
     model = AutoRejector(float(costs[1]), random_state=0, n_jobs=n_jobs).fit(X, y)
     print(f"fitted in {time.monotonic() - start:.0f} s\n{model.leaderboard_.to_string(index=False)}\n")
-    error, risk = (model.predict(X_new) - mean) ** 2 + variance, model.expected_loss(X_new)  # over the noise
+    error, risk = (model.predict(X_new) - mean) ** 2 + variance, model.expected_loss(X_new)  # expected over the noise
     for cost in costs:
         loss, best = np.where(risk < cost, error, cost).mean(), theory.bayes_risk(variance, cost)
         agreement = np.mean((risk < cost) == (variance < cost))
@@ -37,8 +37,8 @@ def bayes(n_jobs: int) -> None:
 def calibration(n_jobs: int, repeats: int = 10) -> None:
     """Pool the test rows of the splits, sort them into ten bins by expected loss, and compare the means.
 
-    Some tables hold copies of rows, and a test row that was fitted to is no new row; such are counted apart. A row is a
-    test row of several splits. The intervals are those of rows drawn anew, each with all its splits.
+    Test rows that equal a training row are excluded from the bins and from the ratio of new rows. A row may be a
+    test row of several splits, so the intervals resample rows, each with all its splits.
     """
     for name, cost in (("concrete", 36.0), ("abalone", 4.0)):
         tested = pd.concat(
@@ -71,7 +71,7 @@ def _expected_and_observed(name: str, cost: float, repeat: int, n_jobs: int) -> 
 
 
 def _interval(rows: pd.DataFrame, draws: int = 2000) -> tuple[float, float]:
-    """Where 95% of the ratios of observed and expected loss lie, if the rows of a table are drawn anew."""
+    """Give the 95% bootstrap interval of the ratio of observed and expected loss, over rows of the table."""
     sums = rows.groupby("row")[["observed", "expected"]].sum().to_numpy()
     chosen = np.random.default_rng(0).integers(len(sums), size=(draws, len(sums)))
     observed, expected = sums[chosen].sum(axis=1).T
@@ -95,7 +95,7 @@ def budget(n_jobs: int, repeats: int = 10) -> None:
             losses.append([model.decide(X, cost=cost).evaluate(y)["rcr_loss"] for cost in data.costs])
         print(f"\n{name}, mean of {repeats} splits")
         for share, mean, deviation in zip(shares, np.mean(achieved, 0), np.std(achieved, 0, ddof=1), strict=True):
-            print(f"  asked {share:.0%}, achieved {mean:.1%} (standard error {deviation / repeats**0.5:.1%})")
+            print(f"  requested {share:.0%}, achieved {mean:.1%} (standard error {deviation / repeats**0.5:.1%})")
         pairs = zip(data.costs, np.mean(losses, axis=0), strict=True)
         print("  RcR loss " + ", ".join(f"{loss:.2f} at cost {cost:g}" for cost, loss in pairs), flush=True)
 
@@ -116,7 +116,7 @@ def split(n_jobs: int) -> None:
 
 
 def scale(n_jobs: int, rows: int = 1_000_000, limit: float = 600.0) -> None:
-    """Fit to many rows in limited time; compare with boosted trees that always or never reject."""
+    """Fit to many rows in limited time, and compare the loss with the Bayes risk."""
     X, y, _, _ = datasets.make_heteroscedastic(rows, n_features=20, random_state=0)
     X_new, _, mean, variance = datasets.make_heteroscedastic(50_000, n_features=20, random_state=1)
     cost = float(np.median(variance))
@@ -128,11 +128,11 @@ def scale(n_jobs: int, rows: int = 1_000_000, limit: float = 600.0) -> None:
     decision = model.decide(X_new)
     error = (decision.prediction - mean) ** 2 + variance
     loss, best = np.where(decision.accepted, error, cost).mean(), theory.bayes_risk(variance, cost)
-    print(f"loss / Bayes risk {loss / best:.4f}; {len(X_new) / (time.monotonic() - start):.0f} rows decided a second")
+    print(f"loss / Bayes risk {loss / best:.4f}; {len(X_new) / (time.monotonic() - start):.0f} rows decided per second")
 
 
 def _peak() -> float:
-    """Of this process and of the largest of its children, in GiB."""
+    """Give the peak memory of this process plus that of its largest child process, in GiB."""
     kilobytes = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return kilobytes / 2**20
 

@@ -1,4 +1,4 @@
-"""How much slower fits and decisions get beside two busy processes, and under eight threads.
+"""Time of fits and decisions on an idle machine and beside two busy processes.
 
 python benchmarks/contention.py              all estimators, decisions about 100 rows; a fit of auto-mpg
 python benchmarks/contention.py --no-fit     decisions only
@@ -22,12 +22,12 @@ ROWS = 100
 
 @contextmanager
 def busy_neighbours(count: int) -> Iterator[None]:
-    """Keep so many processes busy while the block runs."""
+    """Keep this many processes busy while the block runs."""
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=_spin, daemon=True) for _ in range(count)]
     for process in processes:
         process.start()
-    time.sleep(1.0)  # until they are running
+    time.sleep(1.0)  # until the processes run
     try:
         yield
     finally:
@@ -42,7 +42,7 @@ def _spin() -> None:
 
 
 def median_seconds(call: Callable[[], object], repeats: int) -> float:
-    """Median time of a call, after one that does not count."""
+    """Give the median time of a call, after one call that is not timed."""
     call()
     times = []
     for _ in range(repeats):

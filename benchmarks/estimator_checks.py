@@ -1,4 +1,4 @@
-"""scikit-learn's estimator checks with the default AutoRejector, all in one process.
+"""Run scikit-learn's estimator checks on the default AutoRejector, in one process.
 
 python benchmarks/estimator_checks.py        about ten minutes; the tests check a smaller AutoRejector
 """

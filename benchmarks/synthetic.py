@@ -1,10 +1,10 @@
-"""How close RcRRegressor's defaults come to the Bayes risk, where that is known.
+"""RcR loss of the default RcRRegressor, divided by the Bayes risk, on synthetic data.
 
     OMP_NUM_THREADS=1 python benchmarks/synthetic.py
 
-20,000 rows to learn from, 200,000 fresh ones to test on, three costs (the quartiles of the variance), five
-surrogates; nothing but the cost and the surrogate is set. The distribution was designed to be learnable by a small
-network: the figures say whether the method does what theory promises, not how hard real data are.
+20,000 training rows, 200,000 test rows, three costs (the quartiles of the variance) and five surrogates; all other
+parameters are defaults. A small network can learn this distribution, so the numbers test the method, and do not predict
+its loss on real data.
 """
 
 from __future__ import annotations

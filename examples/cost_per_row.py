@@ -1,4 +1,4 @@
-"""A different cost for each row, and costs that are known only at the time of the decision."""
+"""A different cost for each row, and other costs for new rows."""
 
 import numpy as np
 

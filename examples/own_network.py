@@ -1,4 +1,4 @@
-"""A network of your own for the regressor and the rejector: any torch module with one output."""
+"""Your own torch network, with one output, as regressor and rejector of RcRRegressor."""
 
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""A surrogate of your own: its properties, and its RcR loss compared with two of the paper's."""
+"""Properties of your own surrogate, and its RcR loss compared with two surrogates of the paper."""
 
 import torch
 

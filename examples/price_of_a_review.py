@@ -8,7 +8,7 @@ from recuse.costs import from_money
 cars = datasets.load("auto_mpg")
 (X, y), (X_more, y_more), (X_test, y_test) = datasets.split(cars, repeat=0)
 
-# an estimate that is 3 mpg off costs 30 euros; measuring a car costs 20
+# an error of 3 mpg costs 30 euros; measuring a car costs 20 euros
 cost = from_money(error=3.0, error_cost=30.0, review_cost=20.0)
 euros = 30.0 / 3.0**2  # per squared mpg
 
@@ -17,5 +17,5 @@ measures = model.decide(X_test, cost=cost).evaluate(y_test)
 
 print(f"a review costs as much as a squared error of {cost:g}")
 for name in ("rcr_loss", "always_accept", "always_reject", "oracle"):
-    print(f"{name:15} {measures[name] * euros:6.2f} euros a car")
+    print(f"{name:15} {measures[name] * euros:6.2f} euros per car")
 print(f"cars sent to be measured: {measures['rejection_rate']:.0%}")

@@ -2,6 +2,6 @@
 
 from hypothesis import settings
 
-# the clock of a busy machine is no promise of ours
+# a busy machine may exceed hypothesis's deadline
 settings.register_profile("recuse", deadline=None)
 settings.load_profile("recuse")

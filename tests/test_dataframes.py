@@ -1,4 +1,4 @@
-"""Columns of any library keep their values, and rows with labels keep their partners."""
+"""Columns of any dataframe library keep their values, and rows are aligned by label."""
 
 import datetime as dt
 

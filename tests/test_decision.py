@@ -1,4 +1,4 @@
-"""A Decision is an immutable table: what goes in comes out, row by row, however it is cut."""
+"""Decision: an immutable table that keeps its values when it is sliced, copied or pickled."""
 
 import copy
 import dataclasses

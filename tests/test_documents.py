@@ -1,4 +1,4 @@
-"""What the documents show must run."""
+"""Code blocks, examples, links and names in the documents."""
 
 import re
 import runpy

@@ -21,7 +21,7 @@ residuals = st.lists(st.floats(-50, 50), min_size=1, max_size=20).map(np.array)
 
 @given(residuals)
 @few
-def test_each_loss_is_the_one_its_name_says(e):
+def test_each_loss_equals_the_definition_of_its_name(e):
     np.testing.assert_allclose(Squared()(e), e**2)
     np.testing.assert_allclose(Absolute()(e), np.abs(e))
     huber = torch.nn.functional.huber_loss(torch.tensor(e), torch.zeros(len(e)).double(), reduction="none", delta=1.5)

@@ -78,7 +78,7 @@ def test_a_member_trained_in_a_stack_equals_the_same_member_trained_alone(stacke
 
 
 def test_members_with_different_seeds_differ(stacked):
-    """Else the comparisons of this file would say nothing."""
+    """Otherwise the comparisons of this file would be trivial."""
     layer = stacked.regressor.views(stacked.regressor.parameters)[0]
     assert not torch.allclose(layer[0], layer[2], rtol=1e-2)
     assert not torch.allclose(stacked.history[:, 0], stacked.history[:, 2], rtol=1e-2)

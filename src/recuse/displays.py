@@ -26,14 +26,14 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 @dataclass
 class CostCurveDisplay:
-    """RcR loss against the cost of a rejection, with those of accepting all, rejecting all and the oracle.
+    """RcR loss against the cost of a rejection, with the losses of accepting all, rejecting all and the oracle.
 
     Attributes
     ----------
     curve : DataFrame
         From `recuse.metrics.cost_curve`.
     loss : TargetLoss
-        The loss in whose units the cost is.
+        The loss; the cost is in its units.
     ax_, figure_ : matplotlib Axes and Figure, once plotted
     """
 
@@ -55,7 +55,7 @@ class CostCurveDisplay:
         return cls.from_predictions(y, [decide(estimator, X, cost=cost) for cost in costs], **plot)
 
     def plot(self, ax: Any = None, *, name: str = "with rejection") -> Self:
-        """Draw the loss beside those of accepting all, rejecting all and the oracle; the area between is the saving."""
+        """Draw the losses; the shaded area is the saving over the better of accepting all and rejecting all rows."""
         self.figure_, self.ax_ = _axes(ax)
         curve, cost = self.curve, self.curve["cost"]
         alternative = np.minimum(curve["always_accept"], curve["always_reject"])

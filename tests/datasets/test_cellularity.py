@@ -1,4 +1,4 @@
-"""The generated patches show what their score depends on, and the score has exactly the moments it claims."""
+"""Generated patches: visible parameters, and scores with the stated mean and variance."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A split hands every row to exactly one part, the same way every time."""
+"""Splits: every row is in exactly one part, and the seed determines which."""
 
 from types import SimpleNamespace
 

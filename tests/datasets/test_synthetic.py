@@ -1,4 +1,4 @@
-"""The synthetic rows have exactly the mean and variance they claim."""
+"""Synthetic rows have the stated mean and variance."""
 
 import numpy as np
 import pytest

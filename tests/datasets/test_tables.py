@@ -1,4 +1,4 @@
-"""An embedded table is the published one, typed, and refuses to load damaged."""
+"""Embedded tables: published values and types, and errors for damaged files."""
 
 import gzip
 import hashlib

@@ -395,7 +395,7 @@ class TestRun:
             run(module, epochs=2)
 
     def test_slow_start_must_end(self):
-        with pytest.raises(ValueError, match=r"^slow_start must leave an epoch for both, got 2 of 2 epochs$"):
+        with pytest.raises(ValueError, match=r"^slow_start must be less than epochs, got 2 of 2 epochs$"):
             run(epochs=2)
 
     def test_nothing_is_printed_unless_verbose(self, capfd):

@@ -94,7 +94,7 @@ class TestPrecision:
 
 
 class TestModule:
-    def test_the_cost_goes_where_the_module_goes(self):
+    def test_the_cost_moves_with_the_module(self):
         loss = nn.Sequential(RejectionLoss(cost=2.5)).to(torch.float64)
         assert loss[0].cost.dtype == torch.float64
         assert loss.state_dict()["0.cost"] == 2.5
@@ -106,11 +106,11 @@ class TestModule:
         compiled = torch.compile(loss, fullgraph=True, backend="eager")
         torch.testing.assert_close(compiled(PREDICTION, SCORE, TARGET), loss(PREDICTION, SCORE, TARGET))
 
-    def test_it_says_what_it_is(self):
+    def test_the_repr_shows_the_parameters(self):
         assert repr(RejectionLoss("hinge", cost=0.5)) == "RejectionLoss(surrogate='hinge', cost=0.5, reduction='mean')"
         assert "cost=<3 rows>" in repr(RejectionLoss(cost=[1.0, 2.0, 3.0]))
 
-    def test_a_loss_of_ones_own_will_do(self):
+    def test_a_user_defined_loss_works(self):
         def exponential(r):
             return r.exp(), (-r).exp()
 

@@ -30,7 +30,7 @@ class TestShapes:
         with pytest.raises(ValueError, match=r"must return 8 .* got 1568 in shape \(4, 8, 14, 14\)$"):
             TwoHeads(nn.Conv2d(3, 8, 3), features=8)(IMAGES)
 
-    def test_the_regressor_is_one_layer_and_the_rejector_what_was_asked(self):
+    def test_the_regressor_is_one_layer_and_the_rejector_has_the_given_widths(self):
         network = TwoHeads(flat_backbone(), 8, rejector_hidden=(5, 4))
         assert [tuple(p.shape) for p in network.regressor_head.parameters()] == [(1, 8), (1,)]
         assert [layer.out_features for layer in network.rejector_head if isinstance(layer, nn.Linear)] == [5, 4, 1]

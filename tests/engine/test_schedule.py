@@ -14,7 +14,7 @@ histories = st.integers(1, 4).flatmap(
 
 
 @given(slow_start=st.integers(0, 2000), epochs=st.integers(1, 2000))
-def test_slow_start_is_what_was_asked_up_to_half_of_the_epochs(slow_start, epochs):
+def test_slow_start_is_limited_to_half_of_the_epochs(slow_start, epochs):
     count = slow_start_epochs(slow_start, epochs)
     assert count == slow_start if 2 * slow_start <= epochs else count == epochs // 2
 
@@ -37,7 +37,7 @@ def test_a_member_has_stalled_when_its_best_epoch_is_patience_epochs_ago(rows, p
 
 
 @given(rows=histories, patience=st.integers(1, 10))
-def test_a_member_stalls_whoever_stands_beside_it(rows, patience):
+def test_stalling_does_not_depend_on_the_other_members(rows, patience):
     history = torch.tensor(rows)
     together = stalled(history, patience=patience)
     alone = [stalled(column[:, None], patience=patience) for column in history.T]
@@ -60,5 +60,5 @@ def test_an_undefined_loss_counts_as_the_last_improvement():
     assert stalled(history, patience=3).tolist() == [False]
 
 
-def test_nobody_has_stalled_before_the_first_epoch():
+def test_no_member_has_stalled_before_the_first_epoch():
     assert stalled(torch.empty(0, 3), patience=1).tolist() == [False] * 3

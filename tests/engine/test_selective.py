@@ -220,7 +220,7 @@ def test_the_members_that_cover_less_have_the_smaller_risk():
 
 
 def test_without_the_division_a_script_would_not_have_this_loss():
-    """The port that forgets to divide by mean(g): it rewards a smaller selection, and the loss here does not."""
+    """Without the division by mean(g), a smaller selection would lower the loss; with it, it does not."""
     heads = random_heads(20, members=1).requires_grad_()
     target, weight = torch.zeros(20).double(), torch.ones(20).double()
     loss = selective_loss(heads, target, weight, torch.zeros(1).double(), alpha=1.0)

@@ -1,4 +1,4 @@
-"""Honest folds: groups, time, repeated measurements and copies of rows."""
+"""Folds: groups, time, repeated measurements and copies of rows."""
 
 import numpy as np
 import pandas as pd

@@ -46,7 +46,7 @@ class TestNumbers:
         np.testing.assert_allclose(other.predict(NEW), 100 * one.predict(NEW) + 7, rtol=1e-3, atol=0.1)
         assert other.validation_loss_ == pytest.approx(1e4 * one.validation_loss_, rel=1e-2)
 
-    def test_a_pickled_model_says_the_same(self):
+    def test_a_pickled_model_gives_the_same_predictions(self):
         model = make().fit(X, Y)
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(NEW), model.predict(NEW))
 

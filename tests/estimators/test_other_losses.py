@@ -1,4 +1,4 @@
-"""Other target losses: on skewed noise each estimator aims at the loss it is told, and rejects by that loss."""
+"""Other target losses: each estimator predicts and rejects by its loss on skewed noise."""
 
 import pickle
 from dataclasses import dataclass

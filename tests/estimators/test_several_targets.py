@@ -271,7 +271,7 @@ def test_a_prefitted_regressor_of_several_targets_is_used_as_it_is():
     ],
     ids=str,
 )
-def test_scikit_learn_is_told_who_predicts_several_targets(model, several):
+def test_the_tags_state_which_estimators_predict_several_targets(model, several):
     assert get_tags(model).target_tags.multi_output is several
 
 

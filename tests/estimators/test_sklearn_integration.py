@@ -1,4 +1,4 @@
-"""RcRRegressor goes where any scikit-learn regressor goes, and its costs and weights go with it."""
+"""RcRRegressor in pipelines, searches and cross-validation, with metadata routing of costs and weights."""
 
 import pickle
 
@@ -195,7 +195,7 @@ def test_a_pipeline_in_a_cross_validation_routes_costs():
 
 
 @pytest.mark.usefixtures("routing")
-def test_costs_that_nobody_asked_for_are_refused_and_never_dropped():
+def test_costs_that_are_not_requested_raise_an_error():
     with pytest.raises(UnsetMetadataPassedError, match="cost"):
         cross_validate(make(), X, Y, cv=FOLDS, scoring=rcr_scorer, params={"cost": COST})
 

@@ -1,4 +1,4 @@
-"""Every estimator takes the tables that users have, and aligns what has row labels."""
+"""Every estimator accepts all kinds of tables, and aligns inputs with row labels."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Cells that training had no example of are a reason to step aside."""
+"""Rows with unseen categories or values have a higher expected loss or are rejected."""
 
 import numpy as np
 import pandas as pd

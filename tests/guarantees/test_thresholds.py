@@ -1,4 +1,4 @@
-"""Thresholds keep what they promise: the cost decides row by row, the budget is never exceeded."""
+"""Thresholds by cost, row by row, and by a budget that is not exceeded."""
 
 import math
 

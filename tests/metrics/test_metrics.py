@@ -234,7 +234,7 @@ def test_the_excess_area_is_the_area_less_that_of_the_best_order(rows):
 
 
 @given(RANKED)
-def test_a_score_that_says_nothing_has_the_mean_error_as_its_area(rows):
+def test_a_constant_score_has_the_mean_error_as_its_area(rows):
     y, prediction, _ = unzip(rows)
     area = metrics.area_under_risk_coverage(y, prediction, np.zeros(len(y)))
     assert area == pytest.approx(np.mean((prediction - y) ** 2))
@@ -373,7 +373,7 @@ def test_the_scorer_gives_the_negative_loss_of_the_decisions(fitted):
     assert repr(metrics.rcr_scorer) == "rcr_scorer"
 
 
-def test_the_scorer_sees_through_a_pipeline(fitted):
+def test_the_scorer_works_with_a_pipeline(fitted):
     pipeline, X, y = fitted
     model, features = pipeline[-1], pipeline[:-1].transform(X)
     score = metrics.rcr_scorer(model, features, y)

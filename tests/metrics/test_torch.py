@@ -59,7 +59,7 @@ class TestAgreement:
         for metric, value in pairs.items():
             assert float(fed(metric(), (h, r, y, cost), [7, 11]).compute()) == pytest.approx(value, rel=1e-6)
 
-    def test_acceptances_will_do_in_place_of_scores(self):
+    def test_acceptances_can_replace_scores(self):
         h, r, y, cost = rows(20, 1)
         by_score, by_flag = fed(RcRLoss(), (h, r, y, cost)), fed(RcRLoss(), (h, r > 0, y, cost))
         assert by_score.compute() == by_flag.compute()
@@ -74,7 +74,7 @@ class TestAgreement:
         metric = fed(RcRLoss().set_dtype(torch.float64), columns, [100, 350])
         assert float(metric.compute()) == pytest.approx(expected(*columns)["rcr_loss"], rel=1e-13)
 
-    def test_the_cost_may_be_said_once(self):
+    def test_the_cost_can_be_given_to_the_constructor(self):
         h, r, y, _ = rows(20, 3)
         once = fed(RcRLoss(cost=0.7), (h, r, y))
         assert float(once.compute()) == pytest.approx(metrics.rcr_loss(y, h, r > 0, 0.7), rel=1e-6)
@@ -106,11 +106,11 @@ class TestEdges:
         assert everything_accepted["accepted_loss"] == 0
 
     @pytest.mark.parametrize(("prediction", "score"), [(np.nan, -1.0), (np.inf, -1.0), (0.0, np.nan)])
-    def test_a_network_that_diverged_does_not_pass_for_one_that_rejects(self, prediction, score):
+    def test_a_diverged_network_gives_nan(self, prediction, score):
         columns = np.array([0.0, prediction]), np.array([1.0, score]), np.zeros(2)
         assert fed(RcRLoss(), columns).compute().isnan()
 
-    def test_reset_forgets(self):
+    def test_reset_clears_the_sums(self):
         metric = fed(RcRLoss(), rows(5, 5))
         metric.reset()
         assert fed(metric, rows(9, 6)).compute() == fed(RcRLoss(), rows(9, 6)).compute()

@@ -1,4 +1,4 @@
-"""A loss registered by the user is known wherever an estimator that may use it arrives."""
+"""Pickled estimators contain the registered losses that they use."""
 
 import pickle
 import subprocess
@@ -142,7 +142,7 @@ def rcr(**parameters):
     return RcRRegressor(**{"epochs": 6, "slow_start": 2, "learning_rate": 0.01, "random_state": 0, **parameters})
 
 
-def test_a_grid_search_in_processes_knows_registered_losses():
+def test_a_grid_search_in_processes_can_use_registered_losses():
     register()
     own = GridSearchCV(rcr(surrogate="mine"), {"hidden": [(3,), (4,)]}, cv=2, scoring=rcr_scorer, n_jobs=2)
     among = GridSearchCV(rcr(), {"surrogate": ["mae", "mine"]}, cv=2, scoring=rcr_scorer, n_jobs=2, error_score="raise")

@@ -1,4 +1,4 @@
-"""`recuse bench`: the command line of the experiments."""
+"""The commands of `recuse bench`, which run the experiments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def paper_command(
     figures: Annotated[bool, typer.Option(help="Also run and draw the figures.")] = True,
     paper: PaperOption = "rcr2023",
 ) -> None:
-    """Run a paper's tables and figures and print our numbers beside the printed ones."""
+    """Run a paper's tables and figures and compare our numbers with the printed ones."""
     from recuse.bench.paper.run import run_paper
     from recuse.bench.spec import load
 
@@ -214,23 +214,23 @@ def images_command(
     _print_tables({f"{dataset}{unit}": shown[shown["metric"].isin(_SHORT)]}, output)
 
 
-# the measures that fit on a screen
+# measures to print; all of them are too many for a screen
 _SHORT = ("rcrloss", "rej", "sup", "oracle", "bayes_ratio", "rank_correlation")
 
 
 @app.command("speed")
 def speed_command(
     table: Annotated[str, typer.Option(help="Table whose trainings are timed.")] = "mlp",
-    epochs: Annotated[int, typer.Option(min=5, help="Epochs of each training, in place of the protocol's.")] = 100,
+    epochs: Annotated[int, typer.Option(min=5, help="Epochs of each training, instead of the protocol's.")] = 100,
     datasets: Annotated[str | None, typer.Option(help="Only these data sets, separated by commas.")] = None,
     paper: PaperOption = "rcr2023",
 ) -> None:
-    """Compare the speed of a straightforward script and of the stacked engine, on the same trainings and one core."""
+    """Compare the speed of the stacked engine with that of a plain PyTorch script, on the same trainings and core."""
     from recuse.bench.spec import load
     from recuse.bench.speed import compare
 
     console = Console()
-    lines = Table("data set", "trainings", "straightforward", "stacked", "ratio", header_style="bold")
+    lines = Table("data set", "trainings", "plain script", "stacked", "ratio", header_style="bold")
     total = [0.0, 0.0]
     with console.status("timing"):
         for timing in compare(load(paper), table, epochs=epochs, names=tuple(_words(datasets) or ())):

@@ -1,4 +1,4 @@
-"""Runs of groups over several processes; each result is stored as soon as it is there."""
+"""Runs groups in several processes and stores each result when it is finished."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from recuse.surrogates import Surrogate
 
 __all__ = ["environment", "group_seconds", "record_environment", "run_groups", "share_groups", "table_groups"]
 
-Work = Callable[[Group, Any], dict[str, Any]]  # the protocol has the type of that of the store
+Work = Callable[[Group, Any], dict[str, Any]]  # the second argument is the protocol of the store
 Tidy = Callable[[Group, Any], None]
 _PACKAGES = ("recuse", "torch", "numpy", "scikit-learn", "pandas", "joblib")
 
@@ -132,7 +132,7 @@ def _run_and_store(
     _make_known(surrogate)
     start = time.process_time()  # processor time, which does not depend on other processes
     with threadpool_limits(limits=threads), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RejectionWarning)  # the tables show it
+        warnings.simplefilter("ignore", RejectionWarning)  # the tables show the losses anyway
         result = work(group, store.protocol)
     store.save(group, result | {"seconds": round(time.process_time() - start, 2)})
     if tidy is not None:

@@ -1,7 +1,7 @@
 """Comparison of the speed of the stacked engine with that of a plain PyTorch script, for `recuse bench speed`.
 
-Both train all pairs of one table of the paper on one split of each data set, for all costs and learning rates, and the
-regressors alone. Both use one thread. Both run for fewer epochs than the paper, with Slow-Start in proportion.
+Both train all pairs of one table of the paper, and the regressors alone, on one split of each data set, for all costs
+and learning rates. Both use one thread, and fewer epochs than the paper, with Slow-Start shortened in proportion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Storage of finished groups on disk, so that an interrupted run can continue."""
+"""Stores finished groups on disk, so that an interrupted run can continue."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One unit of work: the measures of one data set, model, surrogate and repeat at every cost.
+"""The unit of work of the table experiments: one data set, model, surrogate and repeat, at every cost.
 
-A group trains all costs and learning rates side by side on the same split. Its numbers depend on nothing outside it, so
-groups may run in any order and in any process.
+A group trains all costs and learning rates at once on the same split. Its results do not depend on other groups, so
+groups can run in any order and in any process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
     "run_group",
 ]
 
-SUPERVISED = "sup"  # in place of a surrogate where the regressor is trained alone
+SUPERVISED = "sup"  # used as the surrogate of groups that train the regressor alone
 _SCALE_TARGET: dict[str, bool | Literal["centre"]] = {"original": False, "centred": "centre", "standardised": True}
 _NAMES = {  # the paper's names of the measures, and ours
     "rcrloss": "rcr_loss",
@@ -113,7 +113,7 @@ def run_group(group: Group, protocol: Protocol) -> dict[str, Any]:
 def run_decisions(group: Group, protocol: Protocol, decide: Decide) -> dict[str, Any]:
     """Measure the decisions of any method on the test rows of one group; the result has the form of `run_group`.
 
-    Each cell also holds ``oracle``, the loss of the best decisions about the predictions of the method.
+    Each cell also contains ``oracle``, the loss of the best decisions about the predictions of the method.
     """
     train, validation, (X, y) = datasets.split(datasets.load(group.dataset), group.repeat)
     target = np.asarray(y, dtype=np.float64)

@@ -44,4 +44,4 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Take the options that precede a command."""
+    """Handle the options that precede a command."""

@@ -1,4 +1,4 @@
-"""Errors of the user as one sentence on standard error."""
+"""Error messages for wrong input on the command line, without a traceback."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a rejecting regressor is worth: targets, predictions, acceptances, costs -> numbers.
+"""Measures of regression with rejection, curves, and a scorer for scikit-learn.
 
-With a = accepted and e the loss of a row, all measures are means over rows. The loss is the squared error unless
-another of `recuse.losses` is named; with several targets, (n_rows, n_outputs), it is the mean over them. A measure over
-no rows at all (the accepted loss when everything was rejected, say) is NaN, never 0.
+All measures are means over rows. The loss of a row is the squared error, unless `loss` names another of
+`recuse.losses`; with several targets, (n_rows, n_outputs), it is the mean over them. A mean over no rows, for example
+the accepted loss if every row is rejected, is NaN.
 """
 
 from recuse.metrics.curves import area_under_risk_coverage, cost_curve, risk_coverage_curve

@@ -160,8 +160,8 @@ def evaluate(
     -------
     dict of str to float
         ``rcr_loss``, ``accepted_loss``, ``rejected_loss``, ``rejection_rate``, ``false_rejection_rate``,
-        ``false_acceptance_rate``; ``always_accept`` and ``always_reject``, the losses without and with only
-        rejections; ``oracle``, the smallest possible loss with these predictions.
+        ``false_acceptance_rate``; ``always_accept`` and ``always_reject``, the losses of accepting and of
+        rejecting all rows; ``oracle``, the smallest possible loss with these predictions.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Binary losses of the rejector, by name or from a function, and checks of what is proved about them."""
+"""Binary losses of the rejector, by name or from a function, and checks of their properties."""
 
 from recuse.surrogates.carried import CarriesSurrogates
 from recuse.surrogates.check import SurrogateReport, check

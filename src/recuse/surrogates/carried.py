@@ -1,4 +1,4 @@
-"""Registered losses that accompany a pickled estimator to another process."""
+"""Pickling of estimators together with the registered losses that they use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _KEY = "_surrogates"
 class CarriesSurrogates:
     """Mixin of estimators with a parameter `surrogate`: its pickle contains the registered losses it may need.
 
-    A name alone means nothing in a process that has not registered it, such as a worker of joblib. A fitted estimator
-    carries the loss it was fitted with; an estimator that is not fitted carries all registered losses, since a search
-    may set another name before it fits. The mixin must precede ``BaseEstimator`` among the base classes.
+    A process that has not registered a name, such as a worker of joblib, cannot look it up. The pickle of a fitted
+    estimator contains the loss it was fitted with. That of an estimator that is not fitted contains all registered
+    losses, since a search may set another name before it fits. The mixin must precede ``BaseEstimator`` among the base
+    classes.
 
     Examples
     --------

@@ -192,7 +192,7 @@ SurrogateLike: TypeAlias = str | Surrogate | PairFunction
 
 _PAPER = {surrogate.name: surrogate for surrogate in (MAE, HINGE, SQUARE, LOGISTIC, SIGMOID)}
 _REGISTRY = dict(_PAPER)
-_RECEIVED: dict[str, bytes] = {}  # losses that came with a pickled estimator
+_RECEIVED: dict[str, bytes] = {}  # pickled losses from unpickled estimators
 
 
 def names() -> tuple[str, ...]:
@@ -252,8 +252,8 @@ def register(
 ) -> Surrogate:
     """Register a loss under a name, and return it.
 
-    Estimators that use the name take the loss along when they are pickled, for example to the worker processes of a
-    grid search.
+    The pickle of an estimator that uses the name contains the loss, so that the worker processes of a grid search can
+    use it.
 
     Parameters
     ----------
@@ -298,8 +298,8 @@ def registered() -> tuple[str, ...]:
 
 
 def receive(name: str, pickled: bytes) -> None:
-    """Keep a pickled loss of another process under its name, to be used unless this process registers the name.
+    """Keep a pickled loss of another process under its name; a loss that this process registers takes precedence.
 
-    A later arrival replaces an earlier one. The loss is unpickled when it is first used.
+    A loss that is received later replaces an earlier one of the same name. The loss is unpickled when it is first used.
     """
     _RECEIVED[name] = pickled

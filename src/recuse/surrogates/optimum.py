@@ -23,7 +23,7 @@ _FINITE = np.finfo(np.float64).max / 4
 
 
 def score_grid() -> Array:
-    """Give scores from -1e8 to 1e8, evenly spaced on a log scale each side of an exact 0.
+    """Give scores from -1e8 to 1e8, evenly spaced on a log scale on both sides of an exact 0.
 
     Examples
     --------

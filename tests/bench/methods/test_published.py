@@ -30,7 +30,7 @@ def records(paper, auto_loss):
     return pd.concat([pd.DataFrame(rows), ours], ignore_index=True)
 
 
-def test_ours_rejects_no_more_than_any_rival_is_asked_to(paper):
+def test_the_rate_of_auto_rejector_is_the_lowest_of_the_cell(paper):
     group = our_group(paper, "concrete", 0)
     assert group.costs == (20.0, 30.0, 40.0, 50.0, 60.0)
     np.testing.assert_allclose(group.budgets, [0.69, 0.44, 0.31, 0.1976, 0.12])

@@ -54,7 +54,7 @@ def test_sup_stands_beside_every_cost(table):
     assert sup["paper_mean"].tolist() == [4.44, 4.44]
 
 
-def test_agreement_forgives_a_lower_loss_and_nothing_else(table):
+def test_a_lower_loss_counts_as_agreement_and_other_measures_do_not(table):
     checked = agreement(table).set_index(["cost", "metric"])["agrees"]
     assert checked[3.0, "rcrloss"]
     assert not checked[4.0, "rcrloss"]

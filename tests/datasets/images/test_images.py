@@ -99,7 +99,7 @@ def test_patches_have_the_label_of_their_table(tissue):
         np.testing.assert_array_equal(shown(data[index][0]), colour(int(slide) + int(rid)))
 
 
-def test_one_folder_and_one_table_will_do(tissue):
+def test_one_folder_and_one_table_are_enough(tissue):
     for file in (tissue / "train").iterdir():
         shutil.move(file, tissue / file.name)
     shutil.move(tissue / "train_labels.csv", tissue / "labels.csv")
@@ -167,7 +167,7 @@ def test_own_files(faces):
 
 
 @pytest.mark.parametrize("make", [AgeDB, BreastPathQ])
-def test_a_missing_folder_says_how_to_obtain_the_data(tmp_path, make):
+def test_the_error_of_a_missing_folder_explains_how_to_obtain_the_data(tmp_path, make):
     with pytest.raises(
         FileNotFoundError, match=f"(?s){make.__name__}.*got nothing there.*redistributed.*layout.*<root>"
     ):
@@ -175,7 +175,7 @@ def test_a_missing_folder_says_how_to_obtain_the_data(tmp_path, make):
 
 
 @pytest.mark.parametrize(("make", "lacks"), [(AgeDB, "no .jpg file"), (BreastPathQ, "slide, rid, y, got none")])
-def test_an_empty_folder_says_what_it_lacks(tmp_path, make, lacks):
+def test_the_error_of_an_empty_folder_names_what_is_missing(tmp_path, make, lacks):
     with pytest.raises(FileNotFoundError, match=f"(?s){lacks}.*redistributed"):
         make(tmp_path)
 
@@ -351,7 +351,7 @@ def test_a_split_takes_the_rows_that_a_table_of_this_length_would_give(faces):
     assert [AGES[file] for file in train.files] == train.y.tolist()
 
 
-def test_a_split_file_says_which_pictures_go_where(tissue):
+def test_a_split_file_assigns_images_to_parts(tissue):
     data = BreastPathQ(tissue, size=16)
     file = tissue / "split.csv"
     rows = ["file,part", "train/99788_1.tif,train", "99788_2.tif,train", "102174_1.tif,test", "104246_7.tif,validation"]

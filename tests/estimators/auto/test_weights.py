@@ -1,4 +1,4 @@
-"""Weights of a blend: the RcR loss over costs is what it says, and the weights are the best ones."""
+"""Weights of a blend: the RcR loss over several costs, and its minimiser."""
 
 import numpy as np
 import pytest

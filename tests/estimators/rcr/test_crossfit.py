@@ -691,7 +691,7 @@ class TestParameters:
         assert len(model.regressor_) == 10
 
     def test_folds_of_the_users_own_keep_groups_together(self, learned):
-        # two rows of each group have the same target: whoever has seen one knows the other
+        # two rows of each group have the same target, so a model fitted to one of them predicts the other
         random = np.random.default_rng(0)
         group = np.arange(120) // 2
         features, y = random.normal(size=(60, 4))[group], random.normal(size=60)[group]
@@ -706,7 +706,7 @@ class TestParameters:
             assert len(own_groups) == 20
             assert not groups & own_groups
 
-    def test_two_rows_will_do_but_a_single_one_is_too_few(self):
+    def test_two_rows_are_enough_but_a_single_one_is_not(self):
         assert np.isfinite(make(epochs=3).fit(X[:2], Y[:2]).predict(X)).all()
         with pytest.raises(ValueError, match="n_samples = 1"):
             make().fit(X[:1], Y[:1])

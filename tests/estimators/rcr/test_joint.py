@@ -84,7 +84,7 @@ class TestNumbers:
 
     @settings(max_examples=10, deadline=None)
     @given(st.lists(st.integers(0, len(NEW) - 1), min_size=1))
-    def test_a_row_gets_the_same_answer_in_any_company(self, rows):
+    def test_the_result_of_a_row_does_not_depend_on_the_other_rows(self, rows):
         model = self.fitted()
         np.testing.assert_allclose(model.predict(NEW[rows]), model.predict(NEW)[rows], rtol=1e-9)
         part, whole = model.decide(NEW[rows]), model.decide(NEW)[rows]
@@ -208,7 +208,7 @@ class TestCosts:
         np.testing.assert_array_equal(model.predict(cheap), model.predict(dear))
         assert not np.array_equal(model.decision_function(cheap), model.decision_function(dear))
 
-    def test_a_callable_cost_receives_checked_rows_and_is_asked_once_per_decision(self):
+    def test_a_callable_cost_receives_checked_rows_and_is_called_once_per_decision(self):
         seen = []
 
         def fee(rows):
@@ -520,7 +520,7 @@ class TestDivergence:
         same(model, make(learning_rate=1e-2, n_members=2).fit(X, Y))
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-    def test_when_all_diverge_the_error_says_what_to_try_and_the_old_model_stays(self):
+    def test_when_all_diverge_the_error_suggests_settings_and_the_old_model_stays(self):
         model = make().fit(X, Y)
         before = model.decide(NEW)
         with pytest.raises(
@@ -632,7 +632,7 @@ class TestParameters:
             model.partial_fit(X, Y)
 
     @pytest.mark.parametrize("ask", [lambda m: m.predict(X), lambda m: m.decide(X), lambda m: m.serves_any_cost])
-    def test_an_unfitted_model_says_so(self, ask):
+    def test_an_unfitted_model_raises_not_fitted_error(self, ask):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             ask(make())
 

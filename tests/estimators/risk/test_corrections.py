@@ -1,4 +1,4 @@
-"""Out-of-fold and new rows have the same expected loss, and cells without information cost what they cost."""
+"""Expected losses of out-of-fold and of new rows agree, also with cells without information."""
 
 import numpy as np
 import pandas as pd
@@ -81,7 +81,7 @@ def test_wide_tables_are_blanked_as_a_whole():
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.4])
-def test_thresholds_of_out_of_fold_scores_reject_the_share_asked_for(share):
+def test_thresholds_of_out_of_fold_scores_reject_the_requested_share(share):
     X, y, _, _ = datasets.make_heteroscedastic(1500, random_state=0)
     new = datasets.make_heteroscedastic(5000, random_state=1)[0]
     for model in (

@@ -1,4 +1,4 @@
-"""The published methods, each as the settings of one estimator; and the kernel average one of them needs."""
+"""Published methods as presets of RiskRejector, and the kernel average."""
 
 import numpy as np
 import pytest

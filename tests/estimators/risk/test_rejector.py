@@ -1,4 +1,4 @@
-"""RiskRejector: honest residuals make an honest risk, and one fitted model decides at any cost."""
+"""RiskRejector: risks from out-of-fold residuals, and decisions at any cost with one fit."""
 
 import pickle
 from itertools import pairwise
@@ -207,7 +207,7 @@ class TestNumbers:
         with pytest.raises(ValueError, match=r"takes no sample_weight, so weights must be whole numbers .*, got 1\.5$"):
             make(regressor).fit(X, Y, sample_weight=np.where(weight == 2, 1.5, 1.0))
 
-    def test_a_pickled_model_says_the_same(self):
+    def test_a_pickled_model_gives_the_same_decisions(self):
         model = make().fit(X, Y)
         same(pickle.loads(pickle.dumps(model)), model, rtol=0)
 
@@ -356,7 +356,7 @@ class TestInput:
         ):
             make(regressor, prefit=True).fit(X, Y)
 
-    def test_an_unfitted_model_says_so(self):
+    def test_an_unfitted_model_raises_not_fitted_error(self):
         for ask in ("predict", "expected_loss", "decision_function", "decide"):
             with pytest.raises(NotFittedError):
                 getattr(make(), ask)(X)

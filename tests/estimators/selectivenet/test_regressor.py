@@ -1,4 +1,4 @@
-"""SelectiveNetRegressor: accepts the share it was asked for, or what a cost makes worth accepting."""
+"""SelectiveNetRegressor: decisions at a requested coverage or at a cost."""
 
 import pickle
 import re
@@ -50,19 +50,19 @@ def differ(one, other, rows=NEW):
 
 class TestCoverage:
     @pytest.mark.parametrize("coverage", [0.05, 0.3, 0.7, 0.95, 1.0, 1])
-    def test_the_coverage_of_the_validation_rows_is_the_one_asked_for(self, coverage):
+    def test_the_coverage_of_the_validation_rows_is_the_requested_one(self, coverage):
         model = make(coverage=coverage, n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
         accepted = 1 - model.decide(NEW).rejection_rate
         assert abs(accepted - coverage) <= 1 / len(NEW)
         assert model.validation_coverage_ == pytest.approx(accepted)
         assert model.coverage_ == coverage
 
-    def test_rows_to_come_are_covered_about_as_asked(self):
+    def test_the_coverage_of_new_rows_is_near_the_requested_one(self):
         model = make(coverage=0.6).fit(X, Y)
         test = datasets.make_heteroscedastic(2000, n_features=5, random_state=7)[0]
         assert model.decide(test).rejection_rate == pytest.approx(0.4, abs=0.15)  # set by 50 rows
 
-    def test_the_targets_of_the_validation_rows_play_no_part(self):
+    def test_the_targets_of_the_validation_rows_have_no_effect(self):
         one = make().fit(X, Y, validation=(NEW, NEW_Y))
         other = make().fit(X, Y, validation=(NEW, NEW_Y[::-1].copy()))
         same(one, other, rtol=0)
@@ -85,7 +85,7 @@ class TestCoverage:
         accepted = model.decide(NEW).accepted
         assert abs(np.average(accepted, weights=copies) - 0.5) <= 5 / copies.sum()
 
-    def test_rows_that_cannot_be_told_apart_are_accepted_together(self):
+    def test_rows_of_equal_score_are_accepted_together(self):
         alike = np.tile(NEW[:1], (30, 1))
         model = make(coverage=0.5).fit(X, Y, validation=(alike, NEW_Y[:30]))
         assert model.validation_coverage_ == 1.0
@@ -154,7 +154,7 @@ class TestCost:
         measures = by_cost.decide(test, cost=0.8).evaluate(y)
         assert measures["rcr_loss"] < 0.95 * min(measures["always_accept"], measures["always_reject"])
 
-    def test_the_usual_cost_is_that_of_fit_and_predict_speaks_for_it(self, by_cost):
+    def test_the_default_cost_is_that_of_fit_also_in_predict(self, by_cost):
         decision = by_cost.decide(NEW)
         assert decision == by_cost.decide(NEW, cost=1.0)
         np.testing.assert_array_equal(decision.prediction, by_cost.predict(NEW))
@@ -187,7 +187,7 @@ class TestCost:
         np.testing.assert_array_equal(model.predict(new), model.predict(new.assign(fee=9.0)))
         np.testing.assert_array_equal(model.decide(new).cost, np.ones(len(new)))
 
-    def test_a_callable_cost_is_asked_for_new_rows(self):
+    def test_a_callable_cost_is_called_with_new_rows(self):
         model = make(coverage=None, epochs=5, cost=lambda rows: np.exp(rows[:, 0])).fit(X, Y)
         np.testing.assert_array_equal(model.decide(NEW).cost, np.exp(NEW[:, 0]))
 
@@ -223,7 +223,7 @@ class TestNumbers:
     def test_target_scaling_can_be_left_out(self):
         assert differ(make(scale_target=False).fit(X, 4 * Y + 8), make().fit(X, 4 * Y + 8))
 
-    def test_a_row_gets_the_same_answer_in_any_company(self):
+    def test_the_result_of_a_row_does_not_depend_on_the_other_rows(self):
         model, rows = make().fit(X, Y), [5, 3, 3, 60]
         np.testing.assert_allclose(model.predict(NEW[rows]), model.predict(NEW)[rows], rtol=1e-9)
         np.testing.assert_allclose(model.decide(NEW[rows]).score, model.decide(NEW).score[rows], rtol=1e-9)
@@ -275,7 +275,7 @@ class TestConventions:
         same(shown, make().fit(X, Y), rtol=0)
 
     @pytest.mark.parametrize("ask", [lambda m: m.predict(X), lambda m: m.decide(X), lambda m: m.serves_any_cost])
-    def test_an_unfitted_model_says_so(self, ask):
+    def test_an_unfitted_model_raises_not_fitted_error(self, ask):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             ask(make())
 
@@ -335,7 +335,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match=r"^cost must"):
             by_cost.decide(NEW, cost=cost)
 
-    def test_when_all_diverge_the_error_says_what_to_try(self):
+    def test_when_all_diverge_the_error_suggests_settings(self):
         with pytest.raises(ValueError, match=r"every training met infinite values; try a learning_rate smaller than"):
             make(learning_rate=1e30).fit(X, Y)
 

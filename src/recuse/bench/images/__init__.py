@@ -1,1 +1,1 @@
-"""The image experiments."""
+"""Experiments on images: data, training, figures and pages."""

@@ -28,18 +28,18 @@ _CAPTIONS = {
 
 _INTRODUCTION = """\
 A regressor and a rejector share a backbone and are trained together. *Sup* is the same network trained on squared
-error alone: always accept. The loss of *always reject* is the cost; the *oracle* decides with the errors of
-the pair's predictions known."""
+error alone, which accepts all images. The loss of *always reject* is the cost. The *oracle* makes the best decisions
+about the predictions of the pair."""
 
 _COMPARED = """\
-Each cell reads *ours (deviation) / printed (deviation)*; bold where the two means are more than two combined standard
-deviations apart (for RcRLoss and Sup, only where ours is the higher). Rej, AR and RA in percent."""
+Each cell shows *ours (deviation) / printed (deviation)*. It is bold if the two means are more than two combined
+standard deviations apart (for RcRLoss and Sup, only if ours is higher). Rej, AR and RA are in percent."""
 
 _GENERATED = """\
-Means over the repeats, with standard deviations where there is more than one; Rej, AR and RA in percent. Each repeat
-generates new images. *bayes_risk* is the lowest possible loss, *bayes_ratio* our RcRLoss over it. *risk_ratio* is the
-same with the expected loss of each decision instead of the loss on the drawn target, so that it does not depend on the
-draw. *bayes_al* and *bayes_rej* are the accepted loss and the rejection rate of the Bayes
+Means over the repeats, with standard deviations where there is more than one; Rej, AR and RA are in percent. Each
+repeat generates new images. *bayes_risk* is the lowest possible loss, and *bayes_ratio* our RcRLoss divided by it.
+*risk_ratio* is the same with the expected loss of each decision instead of the loss on the drawn target, so that it
+does not depend on the draw. *bayes_al* and *bayes_rej* are the accepted loss and the rejection rate of the Bayes
 decision, and *rank_correlation* is Spearman's correlation between our scores (with the sign changed) and the true
 variances."""
 

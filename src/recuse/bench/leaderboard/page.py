@@ -20,26 +20,28 @@ _INTERVALS = (("ratio", "ratio"), ("mean_rank", "rank"))  # columns, and the pre
 
 _INTRODUCTION = """\
 Every method decides about the same test rows: {splits} random splits of each data set into 60% training, 20%
-validation and 20% test rows, at the costs of the paper. No choice of any method looks at test rows. Lower is better
-throughout."""
+validation and 20% test rows, at the costs of the paper. No method uses test rows to choose parameters or
+thresholds. Lower is better in all tables."""
 
 _READING = """\
-*Against the paper* is RcRLoss over the lowest that the paper prints for a network in any of its tables, as geometric
-mean over the cells (a cell is a data set at a cost). *Below it* counts the cells where ours is lower, *lowest* those
-where the method is the lowest of all that are ranked here. Ranks are within a cell, 1 for the lowest loss. In
-brackets, the 95% interval over resamples of the splits of each data set: it measures the variation over splits, not
-over data sets. The reference lines are for the paper's network trained on squared error alone; the oracle makes the
-best decisions about its predictions. A method with a better regressor may have a lower loss than that oracle."""
+*Against the paper* is the RcRLoss divided by the lowest that the paper prints for a network in any of its tables, as
+geometric mean over the cells (a cell is a data set at a cost). *Below it* counts the cells in which the method has a
+lower loss than the paper, *lowest* those in which it has the lowest loss of all ranked methods. Ranks are within a
+cell, 1 for the lowest loss. The 95% intervals in brackets come from resampling the splits of each data set: they show
+the variation over splits, not over data sets. The reference lines are for the paper's network trained on squared
+error alone; the oracle makes the best decisions about its predictions. A method with a better regressor may have a
+lower loss than that oracle."""
 
 _CAUTION = """\
 Friedman's test assumes independent blocks. The cells of one data set share their rows, so the p-value of the first
-line is too small; only the data sets are independent, and {datasets} of them are few. Two methods differ by
-Nemenyi's test, at the 5% level, where their mean ranks are further apart than the critical difference."""
+line is too small. Only the data sets are independent, and {datasets} of them are few. By Nemenyi's test, two methods
+differ at the 5% level if the difference of their mean ranks exceeds the critical difference."""
 
 _METHODS = """\
-Methods that take validation rows learn from the training rows and choose by the validation rows; those that
-cross-fit or hold out rows themselves get both together. All use the same 80% of the rows. Joint training is as in the
-reproduction of the paper, on the target in its original units; our estimators standardise the target."""
+Methods with a validation argument are fitted to the training rows and select epochs or thresholds on the validation
+rows. Methods that cross-fit or hold out rows themselves are fitted to both together. All use the same 80% of the
+rows. Joint training is as in the reproduction of the paper, on the target in its original units; our estimators
+standardise the target."""
 
 _CAPTIONS = {
     "ranks": "Mean rank over the cells. Shaded: not significantly different from the best (Nemenyi's test).",
@@ -47,12 +49,12 @@ _CAPTIONS = {
 }
 
 _CELLS = """\
-RcRLoss, its standard deviation over the splits, and the share rejected; the lowest of a column in bold. All measures
-are in `leaderboard.csv`."""
+RcRLoss, its standard deviation over the splits, and the rejection rate; the lowest loss of a column is bold. All
+measures are in `leaderboard.csv`."""
 
 _TIMES = """\
 Median seconds of processor time of one split at all costs of the data set, training and decisions, one thread; a dash
-for runs that were reused from the reproduction, which were not timed."""
+marks runs that were reused from the reproduction and not timed."""
 
 
 def write_leaderboard(
@@ -78,7 +80,7 @@ def write_leaderboard(
         In the folder of the page.
     path : Path
     command : str
-        What reproduces the page.
+        The command that reproduces the page.
     """
     titles = {method.name: method.title for method in methods} | YARDSTICKS
     names = list(dict.fromkeys(table["dataset"]))
@@ -91,7 +93,7 @@ def write_leaderboard(
         _tests(result.tests),
         _CAUTION.format(datasets=len(names)),
     ]
-    discussion = path.parent / "discussion.md"  # written by hand; it stays as it is
+    discussion = path.parent / "discussion.md"  # written by hand, copied unchanged
     if discussion.is_file():
         parts.append(discussion.read_text(encoding="utf-8").strip())
     parts += [_figure(each) for each in figures]
@@ -156,7 +158,7 @@ def _descriptions(methods: Sequence[Method]) -> str:
 
 
 def _cells(table: pd.DataFrame, titles: dict[str, str]) -> str:
-    """One data set: a row for each method and yardstick, a column for each cost."""
+    """Give the table of one data set: a row for each method and reference line, a column for each cost."""
     costs = sorted(set(table["cost"]))
     loss = table[table["metric"] == "rcrloss"].set_index(["method", "cost"])
     means, deviations = loss["mean"].to_dict(), loss["std"].to_dict()
@@ -167,7 +169,7 @@ def _cells(table: pd.DataFrame, titles: dict[str, str]) -> str:
     def cell(*key: Any) -> str:
         mean, deviation = means[key], deviations[key]
         text = f"{mean:.2f}" if isnan(deviation) else f"{mean:.2f} ({deviation:.2f})"
-        if key not in rejected:  # a yardstick
+        if key not in rejected:  # a reference line
             return text
         text = f"**{text}**" if mean == lowest[key[1]] else text
         return f"{text}, {rejected[key]:.0f}%"

@@ -1,4 +1,4 @@
-"""Runs of all methods by a paper's protocol, and their leaderboard (`recuse bench methods`)."""
+"""Runs all methods by a paper's protocol and writes their leaderboard (`recuse bench methods`)."""
 
 from __future__ import annotations
 

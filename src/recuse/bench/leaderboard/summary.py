@@ -15,7 +15,7 @@ from recuse.bench.spec import METRICS, Paper
 
 __all__ = ["YARDSTICKS", "Standings", "cell_table", "named", "paper_best", "standings", "time_table"]
 
-YARDSTICKS = {  # of the paper's network trained alone, with their titles; not ranked
+YARDSTICKS = {  # reference lines, of the paper's network trained alone, with their titles; not ranked
     "always_accept": "always accept",
     "always_reject": "always reject",
     "oracle": "oracle",
@@ -53,7 +53,7 @@ def cell_table(records: pd.DataFrame, paper: Paper) -> pd.DataFrame:
     records : DataFrame
         As `named` gives them.
     paper : Paper
-        Gives the column of the best printed RcRLoss.
+        Contains the printed numbers, for the column of the lowest RcRLoss.
     """
     cells = over_repeats(records.assign(model=records["method"], surrogate=""), METRICS)
     cells = cells.rename(columns={"model": "method"})
@@ -78,8 +78,8 @@ class Standings:
     summary : DataFrame
         One row per method, the best mean rank first, then the reference lines, which have no rank. ``ratio`` is the
         geometric mean over the cells of RcRLoss over the paper's best; ``below_paper`` of ``printed`` cells are below
-        it; in ``lowest`` of ``cells`` the method is the lowest of all. ``*_low`` and ``*_high`` are the ends of 95%
-        of the draws of splits.
+        it; in ``lowest`` of ``cells`` the method is the lowest of all. ``*_low`` and ``*_high`` are the ends
+        of the 95% intervals over resampled splits.
     tests : dict of str to Friedman
         With the cells as blocks, and with the data sets.
     """

@@ -1,1 +1,1 @@
-"""Methods of the comparisons."""
+"""Methods of the leaderboard and of the comparison table."""

@@ -22,7 +22,7 @@ __all__ = ["OURS", "at_rejection_rates", "fit_auto", "our_group", "run_ours", "t
 Floats = NDArray[np.float64]
 
 OURS = "auto"
-_COST, _BUDGET = "cost", "budget"  # in place of a surrogate: what decides
+_COST, _BUDGET = "cost", "budget"  # used as the surrogate of groups: decisions by cost or by budget
 _AT_RATE = "at_rate_"  # prefix of measures at a rejection rate
 _METRICS = ("al", "rej", "rcrloss")
 
@@ -82,7 +82,7 @@ def together(train: Part, validation: Part) -> Part:
 
 
 def at_rejection_rates(records: pd.DataFrame) -> pd.DataFrame:
-    """Give the measures at the rejection rates as records of the form of a rival's."""
+    """Give the measures at the rejection rates as records of the same form as those of the other methods."""
     names = {f"{_AT_RATE}{name}": name for name in _METRICS}
     kept = records.drop(columns=list(_METRICS)).rename(columns=names).dropna(subset=list(_METRICS))
     return kept.assign(surrogate=_BUDGET)

@@ -18,7 +18,7 @@ from recuse.guarantees.thresholds import by_budget
 __all__ = ["BUDGET", "mlp_plug_model", "network_parameters", "rival_groups", "run_rival", "selectivenet_model"]
 
 Floats = NDArray[np.float64]
-BUDGET = "budget"  # in place of a surrogate, for decisions that reject a given share
+BUDGET = "budget"  # used as the surrogate of groups that reject a given share
 
 
 def network_parameters(protocol: Protocol) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _budgets(cells: pd.DataFrame) -> tuple[float, ...]:
 
 
 def run_rival(group: Group, protocol: Protocol) -> dict[str, Any]:
-    """Fit a method, find its threshold without the test rows, measure on the test rows."""
+    """Fit a method, choose its threshold without the test rows, and measure it on the test rows."""
     return run_decisions(group, protocol, _RIVALS[group.model])
 
 

@@ -29,10 +29,10 @@ from recuse.estimators import (
 
 __all__ = ["ALWAYS_ACCEPT", "METHODS", "Method", "choose", "method_groups", "run_method"]
 
-_COST = "cost"  # in place of a surrogate, for methods that decide by the cost
+_COST = "cost"  # used as the surrogate of methods that decide by the cost
 _NETWORK = "mlp"  # the paper's model
-_APART = "training; validation chooses"
-_BOTH = "both together"
+_APART = "training; selection on validation"
+_BOTH = "training and validation together"
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _risk_rejector(group: Group, protocol: Protocol, train: Part, validation: Pa
     return _at_every_cost(RiskRejector(random_state=group.repeat).fit(*together(train, validation)), group, X)
 
 
-# gives the reference lines of the leaderboard, and is not ranked
+# the source of the reference lines of the leaderboard; not ranked
 ALWAYS_ACCEPT = Method(
     "always_accept",
     "always accept",
@@ -191,14 +191,14 @@ _ENTRIES = (
     Method(
         "risk_rejector",
         "RiskRejector",
-        "boosted trees and extra-trees for their risk, cross-fitted: its defaults",
+        "the default: boosted trees, and extra-trees for their risk, cross-fitted",
         _BOTH,
         _risk_rejector,
     ),
     Method(
         "rcr_crossfit",
         "RcR, cross-fitted",
-        "RcR, square surrogate, 8 members a fold; rejectors learn from out-of-fold errors; fitted for each cost",
+        "RcR, square surrogate, 8 members per fold; rejectors learn from out-of-fold errors; fitted for each cost",
         _BOTH,
         _rcr_crossfit,
     ),
@@ -215,12 +215,12 @@ _ENTRIES = (
     Method(
         "selectivenet",
         "SelectiveNet",
-        "networks for ten coverages; at each cost the validation loss chooses network and threshold",
+        "networks for ten coverages; at each cost, network and threshold with the lowest validation loss",
         _APART,
         _selectivenet,
     ),
     Method("mlp_plug", "MLP-Plug", "a network, and another for its residuals on the same rows", _BOTH, _mlp_plug),
-    Method("knn_plug", "Knn-Plug", "ten neighbours, and again for their residuals", _BOTH, _knn_plug),
+    Method("knn_plug", "Knn-Plug", "ten nearest neighbours, also for the residuals", _BOTH, _knn_plug),
     Method("no_rejection", "No-rejection", "a network, and a kernel average of its errors", _BOTH, _no_rejection),
 )
 METHODS = {method.name: method for method in _ENTRIES}

@@ -1,4 +1,4 @@
-"""The comparison table: the paper's method, published rivals and AutoRejector at matched rejection rates."""
+"""The comparison table: the paper's method, other published methods and AutoRejector at matched rejection rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compare(records: pd.DataFrame, paper: Paper) -> pd.DataFrame:
     Parameters
     ----------
     records : DataFrame
-        Runs of the rivals, of AutoRejector, and of the paper's method with the MLP and the mae surrogate.
+        Runs of the other methods, of AutoRejector, and of the paper's method with the MLP and the mae surrogate.
     paper : Paper
     """
     ours = records.assign(model=records["model"].where(records["surrogate"] == BUDGET, "rcr_mae"))

@@ -26,7 +26,7 @@ __all__ = [
 _MEASURES = {"rcrloss": "RcR loss", "al": "accepted loss"}
 SURROGATES = ("mae", "hinge", "square", "logistic", "sigmoid")  # each keeps its colour in all figures
 _MARKERS = "osD^vP*X"
-METHODS = {  # as the paper calls them, and ours
+METHODS = {  # the names of the paper, and ours
     "rcr_mae": "RcR, mae",
     "mlp_plug": "MLP-Plug",
     "selectivenet": "SelectiveNet",
@@ -114,7 +114,7 @@ def relative_loss(records: pd.DataFrame, paper: Paper, titles: dict[str, str], p
     Parameters
     ----------
     records : DataFrame
-        As `recuse.bench.leaderboard.summary.named` gives them, with the yardsticks.
+        As `recuse.bench.leaderboard.summary.named` gives them, with the reference lines.
     paper : Paper
     titles : dict of str to str
         The methods to draw, and their names in the legend.
@@ -137,7 +137,7 @@ def relative_loss(records: pd.DataFrame, paper: Paper, titles: dict[str, str], p
 
 
 def mean_ranks(summary: pd.DataFrame, difference: float, titles: dict[str, str], path: Path) -> None:
-    """Mean rank of each method, best on top, with its interval; no significant difference from the best where shaded.
+    """Mean rank of each method with its interval, best on top; shaded ranks do not differ significantly from the best.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def mean_ranks(summary: pd.DataFrame, difference: float, titles: dict[str, str],
     difference : float
         The critical difference with the cells as blocks.
     titles : dict of str to str
-        The methods, and how to call them.
+        The methods, and their names in the figure.
     path : Path
     """
     ranked = summary.dropna(subset=["mean_rank"]).sort_values("mean_rank", ascending=False)
@@ -154,7 +154,7 @@ def mean_ranks(summary: pd.DataFrame, difference: float, titles: dict[str, str],
     ax, places = axes[0, 0], range(len(ranked))
     best = ranked["mean_rank"].min()
     ax.axvspan(best, best + difference, color=PALETTE[0], alpha=0.1, lw=0, label="within the critical difference")
-    ax.hlines(places, ranked["rank_low"], ranked["rank_high"], color=PALETTE[0], lw=2, label="95%, splits drawn anew")
+    ax.hlines(places, ranked["rank_low"], ranked["rank_high"], color=PALETTE[0], lw=2, label="95%, splits resampled")
     ax.plot(ranked["mean_rank"], places, "o", color=PALETTE[6], ms=6, label="mean rank")
     ax.set_yticks(places, [titles[name] for name in ranked["method"]])
     ax.set(xlabel=f"mean rank over {ranked['cells'].iloc[0]:g} cells (1 is best)", xlim=(0.8, len(ranked) + 0.2))

@@ -14,8 +14,8 @@ from recuse.bench.store import write_text
 __all__ = ["trends", "write_page"]
 
 _LEGEND = """\
-Each cell reads *ours (deviation) / printed (deviation)*, over {repeats} random splits; bold where the two means are
-more than two combined standard deviations apart (for RcRLoss and Sup, only where ours is higher). Rej, AR and RA in
+Each cell shows *ours (deviation) / printed (deviation)*, over {repeats} random splits. It is bold if the two means are
+more than two combined standard deviations apart (for RcRLoss and Sup, only if ours is higher). Rej, AR and RA are in
 percent.
 """
 
@@ -75,8 +75,8 @@ def _summary(tables: dict[str, pd.DataFrame]) -> str:
         lines.append(f"| {name} | {' | '.join(counts)} | {int(kept.to_numpy().sum())} of {kept.size} |")
     lines.append(
         "\nA cell counts if the two means are within two combined standard deviations or, for RcRLoss and Sup, if ours "
-        "is lower. A trend counts, for each data set, model and surrogate, if over the means rejection falls and "
-        "accepted loss rises with the cost (rank correlation below -0.5 and above 0.5)."
+        "is lower. There are two trends for each data set, model and surrogate: the mean rejection rate falls with the "
+        "cost (rank correlation below -0.5), and the mean accepted loss rises with it (above 0.5)."
     )
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Runs of a paper's experiments: tables, figures and a page (`recuse bench paper`)."""
+"""Runs a paper's experiments and writes tables, figures and a page (`recuse bench paper`)."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def _remark(comparison: pd.DataFrame) -> str:
     """Count the cells in which AutoRejector has the lowest accepted loss."""
     counts = lowest_accepted_loss(comparison)
     return (
-        "In the comparison, AutoRejector (`auto`) must reject the lowest share that is required of, or reported for, "
-        "any other method in a cell; its threshold comes from out-of-fold expected losses of training and validation "
-        f"rows. Of {counts['cells']} cells, its accepted loss is below all our runs "
+        "In the comparison, the required rejection rate of AutoRejector (`auto`) is the lowest that is required of, or "
+        "reported for, any other method in a cell. Its threshold comes from the out-of-fold expected losses of "
+        f"training and validation rows. Of {counts['cells']} cells, its accepted loss is below all our runs "
         f"of the others in {counts['our_runs']}, below all printed numbers in {counts['printed']}, and below both in "
         f"{counts['both']}."
     )

@@ -85,7 +85,7 @@ def seed_all(*key: int) -> int:
 
 @contextmanager
 def _accelerator_generators() -> Iterator[None]:
-    # asking for CUDA's states would initialise CUDA, which strategies that fork do not allow
+    # reading CUDA's states would initialise CUDA, which strategies that fork do not allow
     cuda = torch.cuda.get_rng_state_all() if _cuda_is_initialised() else None
     mps = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
     try:

@@ -79,7 +79,7 @@ def train(module: RejectionModule, data: RejectionData, run: Run) -> Outcome:
     numbers of a training that was never interrupted.
     """
     if module.slow_start >= run.epochs:
-        raise ValueError(f"slow_start must leave an epoch for both, got {module.slow_start} of {run.epochs} epochs")
+        raise ValueError(f"slow_start must be less than epochs, got {module.slow_start} of {run.epochs} epochs")
     check_trainer_options(run.trainer)
     with ExitStack() as stack:
         stack.enter_context(training_environment(run.seed, verbose=run.verbose))

@@ -16,7 +16,7 @@ _LENGTH = "set epochs or early_stopping instead"
 _VERBOSE = "set verbose instead"
 _EPOCH = "each epoch must end with one validation on all rows"
 _FIT_ONLY = "it has no effect in fit"
-# arguments that the training sets itself, or that would break its promises
+# arguments that the training sets itself, or that would change its epochs or its results
 _RESERVED = {
     "max_epochs": "set epochs instead",
     "min_epochs": _LENGTH,

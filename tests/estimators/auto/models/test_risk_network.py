@@ -1,4 +1,4 @@
-"""RiskNetwork: the mean of errors of any size, nothing beyond what was seen, and a loss that is what it says."""
+"""RiskNetwork: the gamma deviance, means of errors of any scale, and bounded predictions."""
 
 import numpy as np
 import pytest
