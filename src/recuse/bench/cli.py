@@ -10,6 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from recuse.usage_errors import one_sentence_errors
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -47,7 +49,7 @@ def paper_command(
     from recuse.bench.paper.run import run_paper
     from recuse.bench.spec import load
 
-    try:
+    with one_sentence_errors():
         chosen_costs = None if costs is None else [float(cost) for cost in _words(costs) or []]
         written = run_paper(
             load(paper),
@@ -60,8 +62,6 @@ def paper_command(
             reuse=reuse,
             draw=figures,
         )
-    except (ValueError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     _print_tables(written, output)
 
 
@@ -114,7 +114,7 @@ def methods_command(
     from recuse.bench.methods.registry import choose
     from recuse.bench.spec import load
 
-    try:
+    with one_sentence_errors():
         chosen = choose(_words(methods))
         table, result = run_methods(
             load(paper),
@@ -126,8 +126,6 @@ def methods_command(
             reuse=reuse,
             draw=figures,
         )
-    except (ValueError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from error
     console = Console()
     console.print(_rich_leaderboard(table, result.summary))
     console.print(f"Everything is in [bold]{output}[/]; open [bold]{output / 'README.md'}[/] first.")
@@ -183,7 +181,7 @@ def images_command(
     """Run a paper's image experiments, or the same on generated tissue with known Bayes risk."""
     from recuse.bench.spec import load
 
-    try:
+    with one_sentence_errors():
         from recuse.bench.images.page import in_printed_units
         from recuse.bench.images.run import adjusted, run_images
         from recuse.bench.images.training import Hardware
@@ -205,8 +203,6 @@ def images_command(
         )
         hardware = Hardware(accelerator, devices, workers, threads)
         table = run_images(whole, spec, output, root=root, hardware=hardware, jobs=jobs, draw=figures)
-    except (ValueError, ImportError, OSError) as error:
-        raise typer.BadParameter(str(error)) from error
     if not is_main_process():
         return
     shown = in_printed_units(table, spec.printed_scale)
@@ -232,7 +228,7 @@ def speed_command(
     console = Console()
     lines = Table("data set", "trainings", "plain script", "stacked", "ratio", header_style="bold")
     total = [0.0, 0.0]
-    with console.status("timing"):
+    with one_sentence_errors(), console.status("timing"):
         for timing in compare(load(paper), table, epochs=epochs, names=tuple(_words(datasets) or ())):
             total = [total[0] + timing.straightforward, total[1] + timing.stacked]
             lines.add_row(

@@ -21,6 +21,7 @@ from recuse.bench.spec import Paper, Protocol
 from recuse.bench.work_unit import Group, run_group
 from recuse.tabular.encoder import TableEncoder
 from recuse.threads import one_thread
+from recuse.validation import require
 
 __all__ = ["Timing", "compare"]
 
@@ -51,6 +52,9 @@ def compare(paper: Paper, table: str = "mlp", *, epochs: int = 50, names: tuple[
     ------
     Timing
     """
+    require(table in paper.tables, "table", f"one of {list(paper.tables)}", table)
+    for name in names:
+        require(name in paper.costs, "datasets", f"among {list(paper.costs)}", name)
     slow_start = round(paper.protocol.slow_start * epochs / paper.protocol.epochs)
     protocol = replace(paper.protocol, epochs=epochs, slow_start=slow_start)
     for name in names or tuple(paper.costs):

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recuse import datasets as embedded
-from recuse.cli.errors import one_sentence_errors
+from recuse.usage_errors import one_sentence_errors
 
 __all__ = ["datasets"]
 

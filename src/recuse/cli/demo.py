@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from recuse import datasets, metrics
-from recuse.cli.errors import one_sentence_errors
 from recuse.decision import Decision
 from recuse.displays import CostCurveDisplay
 from recuse.estimators import RcRRegressor
 from recuse.extras import import_extra
 from recuse.progress import progress_bar
+from recuse.usage_errors import one_sentence_errors
 
 __all__ = ["demo"]
 

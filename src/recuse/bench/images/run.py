@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from recuse.bench.command import reproducing_command
 from recuse.bench.images import figures as image_figures
 from recuse.bench.images.data import find_source, load_parts
 from recuse.bench.images.page import write_image_page
@@ -125,7 +126,7 @@ def run_images(
         image_figures.losses_against_cost(table, spec, output / f"{spec.name}_losses.png")
         image_figures.contact_sheet(records, load_parts(source, 0), spec, output / f"{spec.name}_pictures.png")
     seconds = group_seconds(groups, protocol, output / "groups")["seconds"].sum()
-    facts = {"command": _command(paper, spec), "scale": spec.printed_scale, "protocol": asdict(protocol)}
+    facts = {"command": _command(paper, spec, output), "scale": spec.printed_scale, "protocol": asdict(protocol)}
     facts |= {"processor seconds": round(float(seconds)), **environment(_PACKAGES)}
     write_text(output / f"{spec.name}.json", json.dumps(facts, indent=1) + "\n")
     write_image_page(paper, output)
@@ -146,22 +147,23 @@ def _run(
     return records
 
 
-def _command(paper: Paper, spec: ImageSpec) -> str:
+def _command(paper: Paper, spec: ImageSpec, output: Path) -> str:
     """Return the command that reproduces the run, with the options that differ from the paper's spec."""
     usual, own = paper.images[spec.name], spec.protocol
     options = {
-        "--root": None if spec.generated else "FOLDER",
-        "--model": None if spec.model == usual.model else spec.model,
-        "--surrogates": None if spec.surrogates == usual.surrogates else ",".join(spec.surrogates),
-        "--costs": None if spec.costs == usual.costs else ",".join(f"{cost:g}" for cost in spec.costs),
-        "--repeats": None if spec.repeats == usual.repeats else spec.repeats,
-        "--epochs": None if own.epochs == usual.protocol.epochs else own.epochs,
-        "--size": None if own.size == usual.protocol.size else own.size,
-        "--rows": None if own.rows == usual.protocol.rows else own.rows[0],
-        "--precision": None if own.precision == "32" else own.precision,
+        "dataset": spec.name,
+        "paper": None if paper.source is None else paper.source,
+        "root": None if spec.generated else "FOLDER",
+        "model": None if spec.model == usual.model else spec.model,
+        "surrogates": None if spec.surrogates == usual.surrogates else list(spec.surrogates),
+        "costs": None if spec.costs == usual.costs else list(spec.costs),
+        "repeats": None if spec.repeats == usual.repeats else spec.repeats,
+        "epochs": None if own.epochs == usual.protocol.epochs else own.epochs,
+        "size": None if own.size == usual.protocol.size else own.size,
+        "rows": None if own.rows == usual.protocol.rows else own.rows[0],
+        "precision": None if own.precision == "32" else own.precision,
     }
-    chosen = [f"{name} {value}" for name, value in options.items() if value is not None]
-    return " ".join(["recuse bench images --dataset", spec.name, *chosen, "--jobs 2 -o results/images"])
+    return reproducing_command("images", {**options, "jobs": 2, "o": output})
 
 
 def image_table(records: pd.DataFrame, spec: ImageSpec, paper: Paper) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from recuse.bench.command import reproducing_command
 from recuse.bench.leaderboard.page import write_leaderboard
 from recuse.bench.leaderboard.summary import Standings, cell_table, named, standings, time_table
 from recuse.bench.methods.registry import ALWAYS_ACCEPT, METHODS, Method, method_groups, run_method
@@ -77,7 +78,10 @@ def run_methods(
         write_csv(frame, output / f"{name}.csv")
     pictures = _draw(records, result, paper, methods, output) if draw else []
     record_environment(output / "environment.json")
-    command = _command(paper, methods, datasets, repeats, reuse, output)
+    names = [method.name for method in methods]
+    options = {"methods": None if names == list(METHODS) else names, "datasets": datasets, "repeats": repeats}
+    own = {"paper": paper.source or paper.name, **options, "reuse": reuse, "no-figures": not draw}
+    command = reproducing_command("methods", {**own, "jobs": 2, "o": output})
     write_leaderboard(table, result, times, methods, pictures, output / "README.md", command)
     return table, result
 
@@ -91,21 +95,3 @@ def _draw(
     figures.mean_ranks(result.summary, difference, titles, drawn[0])
     figures.relative_loss(records, paper, titles, drawn[1])
     return drawn
-
-
-def _command(
-    paper: Paper,
-    methods: Sequence[Method],
-    datasets: Sequence[str] | None,
-    repeats: int | None,
-    reuse: Path | None,
-    output: Path,
-) -> str:
-    """Give the command that runs the same experiments again."""
-    names = [method.name for method in methods]
-    options = [f"--paper {paper.name}"]
-    options += [] if names == list(METHODS) else [f"--methods {','.join(names)}"]
-    options += [] if datasets is None else [f"--datasets {','.join(datasets)}"]
-    options += [] if repeats is None else [f"--repeats {repeats}"]
-    options += [] if reuse is None else [f"--reuse {reuse}"]
-    return " ".join(["recuse bench methods", *options, "--jobs 2", f"-o {output}"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
+from recuse.bench.command import reproducing_command
 from recuse.bench.methods.auto import at_rejection_rates, our_group, run_ours
 from recuse.bench.methods.published import rival_groups, run_rival
 from recuse.bench.paper import figures
@@ -19,7 +19,7 @@ from recuse.bench.runner import record_environment, run_groups, share_groups, ta
 from recuse.bench.spec import Paper
 from recuse.bench.work_unit import SUPERVISED, Group
 
-__all__ = ["reproducing_command", "run_paper"]
+__all__ = ["run_paper"]
 
 COMPARISON = "comparison"  # the table against other methods
 
@@ -85,8 +85,9 @@ def run_paper(
         pictures = _draw(records, rivals, shares, paper, output)
     record_environment(output / "environment.json")
     remarks = [_remark(written[COMPARISON])] if compared else []
-    options = {"repeats": repeats, "datasets": datasets, "costs": costs, "reuse": reuse}
-    command = reproducing_command(paper, tables, output, options, draw=draw)
+    options = {"repeats": repeats, "datasets": datasets, "costs": costs, "reuse": reuse, "no-figures": not draw}
+    source = {"paper": paper.source or paper.name, "tables": list(tables)}
+    command = reproducing_command("paper", {**source, **options, "jobs": 2, "o": output})
     write_page(paper, written, pictures, output / "README.md", command, remarks)
     return written
 
@@ -153,37 +154,3 @@ def _methods(records: pd.DataFrame, rivals: pd.DataFrame) -> dict[str, pd.DataFr
     if len(rivals):
         methods |= {figures.METHODS[str(name)]: part for name, part in rivals.groupby("model", sort=False)}
     return methods
-
-
-def reproducing_command(
-    paper: Paper, tables: Sequence[str], output: Path, options: Mapping[str, object], *, draw: bool
-) -> str:
-    """Give the command that runs the same experiments again.
-
-    Parameters
-    ----------
-    paper : Paper
-    tables : sequence of str
-    output : Path
-    options : mapping of str to object
-        Options that restrict the run, by name; None stands for the default.
-    draw : bool
-
-    Examples
-    --------
-    >>> from recuse.bench import spec
-    >>> reproducing_command(spec.load(), ["mlp"], Path("out"), {"repeats": 2, "costs": [4.0, 6.0]}, draw=False)
-    'recuse bench paper --paper rcr2023 --tables mlp --repeats 2 --costs 4,6 --no-figures --jobs 2 -o out'
-    """
-    words = ["recuse", "bench", "paper", "--paper", str(paper.source or paper.name), "--tables", ",".join(tables)]
-    for name, value in options.items():
-        if value is not None:
-            words += [f"--{name}", _as_option(value)]
-    words += [] if draw else ["--no-figures"]
-    return shlex.join([*words, "--jobs", "2", "-o", str(output)])
-
-
-def _as_option(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(f"{each:g}" if isinstance(each, float) else str(each) for each in value)
-    return str(value)
