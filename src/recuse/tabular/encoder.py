@@ -88,7 +88,7 @@ class TableEncoder:
         weight = np.ones(len(frame)) if sample_weight is None else sample_weight
         columns = [_learn(frame[name], weight) for name in frame.columns]
         if sum(column.n_features for column in columns) == 0:
-            raise ValueError(f"X must have at least one column to learn from, got {len(columns)} of no use")
+            raise ValueError(f"X must have at least one column to learn from, got none, {len(columns)} dropped")
         self._named = isinstance(X, pd.DataFrame)
         self.columns_ = columns
         return self
