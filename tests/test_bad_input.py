@@ -76,7 +76,7 @@ BAD_COSTS = {
     "missing column": ("price", r"^cost='price' must name a column of X, got columns \['a', 'b', 'kind', 'fee'\]$"),
     "text column": ("kind", r"^cost column 'kind' must be numeric"),
     "negative column": ("a", r"^cost column 'a' must be >= 0, got -"),
-    "callable of nothing": (lambda rows: None, r"^the cost returned by the callable is missing: give a number"),
+    "callable of nothing": (lambda rows: None, r"^the cost returned by the callable is missing: pass a number"),
     "callable of too few": (
         lambda rows: [1.0],
         r"^the cost returned by the callable must .* 30 rows, got shape \(1,\)$",
@@ -206,7 +206,7 @@ def test_a_bad_cost_in_the_constructor_is_refused_by_fit(bad, message):
 def test_a_missing_cost_is_refused():
     model = make().fit(X, Y)
     before = model.decide(X)
-    with pytest.raises(ValueError, match=r"^cost is missing: give a number, one value per row, a callable or a column"):
+    with pytest.raises(ValueError, match=r"^cost is missing: pass a number, one value per row, a callable or a column"):
         model.set_params(cost=None).fit(X, Y)
     assert model.decide(X) == before
 

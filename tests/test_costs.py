@@ -80,7 +80,7 @@ def test_a_column_or_callable_serves_new_rows(rule):
         ([1.0, np.nan, 2.0], r"^cost must be finite, got nan at row 1$"),
         ([1.0, 2.0, np.inf], r"^cost must be finite, got inf at row 2$"),
         ([1.0, None, 2.0], r"^cost must be finite, got nan at row 1$"),
-        (None, r"^cost is missing: give a number, one value per row, a callable or a column name$"),
+        (None, r"^cost is missing: pass a number, one value per row, a callable or a column name$"),
         ([1.0, 2.0], r"^cost must be a number or have one value for each of 3 rows, got shape \(2,\)$"),
         (np.ones((3, 2)), r"one value for each of 3 rows, got shape \(3, 2\)$"),
         (["a", "b", "c"], r"^cost must be numeric, got \['a', 'b', 'c'\]$"),

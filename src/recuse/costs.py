@@ -1,7 +1,7 @@
-"""Conversion of rejection costs, given as a number, per row, by a callable or by a column, to one checked array.
+"""Conversion of rejection costs (a number, one per row, a callable or a column name) to one checked value per row.
 
-Every cost in the package is in the units of the loss: squared-error units, those of ``(h(x) - y) ** 2``, unless the
-model minimises another loss.
+All costs are in the units of the loss. For the default loss these are squared-error units, those of
+``(h(x) - y) ** 2``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def from_money(error: float, error_cost: float, review_cost: float) -> float:
     price = _price("error_cost", error_cost, positive=True)
     review = _price("review_cost", review_cost, positive=False)
     try:
-        cost = float(review * size**2 / price)  # exact up to here, so no product overflows on the way
+        cost = float(review * size**2 / price)  # the fractions are exact, so no intermediate product overflows
     except OverflowError:
         cost = math.inf
     if not math.isfinite(cost) or (cost == 0 and review > 0):
@@ -73,7 +73,7 @@ def _price(name: str, value: Any, *, positive: bool) -> Fraction:
 
 
 def is_constant(cost: Cost) -> bool:
-    """Whether one number serves every row.
+    """Whether the cost is one number for all rows.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def is_constant(cost: Cost) -> bool:
 
 
 def needs_rows(cost: Cost) -> bool:
-    """Whether the cost is an array, which serves only the rows it was given with.
+    """Whether the cost is an array, which is valid only for the rows it was passed with.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def resolve(cost: Cost, X: Any, n_rows: int) -> NDArray[np.float64]:
     X : array-like, DataFrame or None
         The rows, for callables, column names and labels.
     n_rows : int
-        How many values are needed.
+        Number of values.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def resolve(cost: Cost, X: Any, n_rows: int) -> NDArray[np.float64]:
     elif callable(cost):
         source, cost = "the cost returned by the callable", cost(X)
     if cost is None:
-        raise ValueError(f"{source} is missing: give a number, one value per row, a callable or a column name")
+        raise ValueError(f"{source} is missing: pass a number, one value per row, a callable or a column name")
     index = row_index(X)
     return row_values(aligned(cost, index, source), source, n_rows, index)
 
@@ -136,11 +136,11 @@ def row_values(values: ArrayLike, source: str, n_rows: int, index: pd.Index[Any]
     ----------
     values : float or array-like of shape (n_rows,)
     source : str
-        How errors name the values.
+        Name of the values in errors.
     n_rows : int
-        How many values are needed.
+        Number of values.
     index : pandas Index, optional
-        The labels by which errors name rows.
+        Labels of the rows in errors.
 
     Returns
     -------

@@ -62,7 +62,7 @@ def _series(column: nw.Series[Any]) -> pd.Series[Any]:
     if isinstance(dtype, nw.Enum):
         cells = column.cast(nw.String).to_numpy()
         return pd.Series(pd.Categorical(cells, categories=list(dtype.categories)), name=column.name)
-    if isinstance(dtype, nw.Categorical):  # its levels may be shared with other columns, so they are not declared
+    if isinstance(dtype, nw.Categorical):  # its levels may include those of other columns
         column = column.cast(nw.String)
     series: pd.Series[Any] = pd.Series(column.to_numpy(), name=column.name)
     if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
@@ -71,7 +71,7 @@ def _series(column: nw.Series[Any]) -> pd.Series[Any]:
 
 
 def row_index(X: Any) -> pd.Index[Any] | None:
-    """Give the row labels of a pandas table or column, None for anything else.
+    """Return the row labels of a pandas table or column, None for anything else.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def row_index(X: Any) -> pd.Index[Any] | None:
 
 
 def row_name(row: int, index: pd.Index[Any] | None = None) -> str:
-    """Name a row in an error message, by its position and, where the labels are other than positions, its label.
+    """Return the name of a row for error messages: its position and, if labels are not positions, its label.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def row_name(row: int, index: pd.Index[Any] | None = None) -> str:
 
 
 def aligned(values: Any, index: pd.Index[Any] | None, name: str) -> Any:
-    """Bring a column or table of one row per row of X into the row order of X.
+    """Return a column or table with one row for each row of X, in the row order of X.
 
     Rows are matched by label where both sides are pandas objects, and by position otherwise.
 
@@ -109,7 +109,7 @@ def aligned(values: Any, index: pd.Index[Any] | None, name: str) -> Any:
     index : pandas Index or None
         The labels of the rows of X, see `row_index`.
     name : str
-        How errors name the values.
+        Name of the values in errors.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def aligned(values: Any, index: pd.Index[Any] | None, name: str) -> Any:
 
 
 def aligned_columns(values: Any, names: tuple[str, ...] | None, name: str) -> Any:
-    """Bring the columns of a table of several targets into the order of `names`; other values stay as they are.
+    """Return a table of several targets with its columns in the order of `names`; other values are not changed.
 
     Examples
     --------
@@ -181,9 +181,9 @@ def float_array(values: Any, name: str) -> Floats:
     --------
     >>> float_array(pd.Series([1, None], dtype="Int64"), "cost")
     array([ 1., nan])
-    >>> float_array(["dear"], "cost")
+    >>> float_array(["high"], "cost")
     Traceback (most recent call last):
-    ValueError: cost must be numeric, got ['dear']
+    ValueError: cost must be numeric, got ['high']
     """
     values = to_pandas(values)
     kind = _not_numbers(values)
@@ -198,7 +198,7 @@ def float_array(values: Any, name: str) -> Floats:
 
 
 def unmasked(values: np.ma.MaskedArray[Any, Any]) -> Floats:
-    """Give the numbers of a masked array, NaN where they are masked.
+    """Return the numbers of a masked array, NaN where they are masked.
 
     Examples
     --------
@@ -209,13 +209,13 @@ def unmasked(values: np.ma.MaskedArray[Any, Any]) -> Floats:
 
 
 def _not_numbers(values: Any) -> str | None:
-    """Give the name of the type of dates, times, durations and complex numbers, None for any other."""
+    """Return the type of dates, times, durations or complex numbers, None for other values."""
     if isinstance(values, pd.DataFrame):
-        return next((kind for name in range(values.shape[1]) if (kind := _not_numbers(values.iloc[:, name]))), None)
+        return next((kind for place in range(values.shape[1]) if (kind := _not_numbers(values.iloc[:, place]))), None)
     if isinstance(values, list | tuple) and len(values) > 0 and np.ndim(values[0]) == 0:
         kind = types.infer_dtype(values, skipna=True)
         return kind if kind in _NOT_NUMBERS else None
-    if hasattr(values, "__array__") and not hasattr(values, "dtype"):  # such as an array of pyarrow
+    if hasattr(values, "__array__") and not hasattr(values, "dtype"):  # a pyarrow array, for example
         values = np.asarray(values)
     dtype = getattr(values, "dtype", None)
     if getattr(dtype, "kind", None) in ("M", "m", "c") or isinstance(dtype, pd.PeriodDtype):

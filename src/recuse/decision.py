@@ -28,14 +28,14 @@ class Decision:
     Parameters
     ----------
     prediction : array-like of shape (n_rows,) or (n_rows, n_outputs)
-        h(x), also of rejected rows: `accepted` marks rejections, no special value of the prediction does.
+        h(x) of all rows, also of rejected ones; only `accepted` marks rejections.
     accepted : array-like of bool of shape (n_rows,)
     score : array-like of shape (n_rows,)
-        Estimators accept a row if its score is > 0; rows with a larger score are more acceptable.
+        Estimators accept a row if its score is > 0; rows with a larger score are accepted first.
     cost : float or array-like of shape (n_rows,)
         The cost of rejecting each row, in the units of the loss.
     index : pandas Index, optional
-        The labels of the rows if the input was a pandas DataFrame.
+        Labels of the rows, if the input was a pandas DataFrame.
     loss : str or TargetLoss, default="squared"
         The loss that the cost is compared with and that `evaluate` measures; see `recuse.losses`.
     target_names : sequence of str, optional
@@ -149,9 +149,9 @@ class Decision:
         return float(np.mean(~self.accepted)) if len(self) else float("nan")
 
     def to_frame(self) -> pd.DataFrame:
-        """Give a table with the index of the input and a column for each field, and for each of several targets.
+        """Return a table of the predictions (one column for each target), `accepted`, `score` and `cost`.
 
-        ``to_frame().attrs["score_unit"]`` is the unit of the score, if it is known.
+        It has the index of the input. ``attrs["score_unit"]`` of the table is the unit of the score, if it is known.
         """
         columns = {name: self._column(name) for name in ("accepted", "score", "cost")}
         frame = pd.DataFrame({**self._predictions(), **columns}, index=self.index)

@@ -5,14 +5,15 @@ residual, with D(h) = E[L(h(x) - y) | x] instead of the conditional squared erro
 
 - The best pair predicts h*(x), which minimises D, and accepts iff D(h*) < c(x). h* is the mean for the squared error,
   the median for the absolute error and the q-quantile for the pinball loss. With several targets the loss of a row is
-  the mean over them; by the squared error, a row is then accepted iff the mean of their variances is below the cost.
+  the mean over them; with the squared error, a row is then accepted iff the mean of their variances is below
+  the cost.
 - The surrogate psi = L(h(x) - y) l(r, -1) + c l(r, +1) has the conditional risk D(h) l(r, -1) + c l(r, +1), which
   depends on the loss through D only. So if l is classification-calibrated, the r that minimises it accepts where
   D(h) < c and rejects where D(h) > c, for any h; and if l is positive everywhere, h* minimises it, for any r.
 
 The paper's bound of the estimation error uses properties of the squared error and does not extend to other losses.
 
-A cost is in the units of the loss: those of the target squared for the squared error and for Huber's loss, those
+A cost is in the units of the loss: those of the squared target for the squared error and for Huber's loss, those
 of the target itself for the absolute error and the pinball loss.
 """
 
@@ -37,24 +38,24 @@ Values = TypeVar("Values", NDArray[np.float64], Tensor)
 class TargetLoss(ABC):
     """A loss of the residual e = h(x) - y, element by element, for arrays and tensors.
 
-    To define a loss of your own, derive a frozen dataclass from it, so that equal losses compare equal.
+    To define another loss, derive a frozen dataclass from this class, so that equal losses compare equal.
     """
 
     @abstractmethod
     def __call__(self, residual: Values) -> Values:
-        """Give L(e) >= 0 of every residual."""
+        """Return L(e) >= 0 of every residual."""
 
     @abstractmethod
     def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
-        """Give dL/dh of every residual times its weight; at a kink, any slope between those on its sides."""
+        """Return dL/dh of every residual times its weight; at a kink, any slope between the one-sided slopes."""
 
     @abstractmethod
     def scaled(self, scale: float) -> TargetLoss:
-        """Give the loss for a target in units of `scale`: ``L(scale * e) = unit(scale) * scaled(scale)(e)``."""
+        """Return the loss for a target in units of `scale`: ``L(scale * e) = unit(scale) * scaled(scale)(e)``."""
 
     @abstractmethod
     def unit(self, scale: float) -> float:
-        """Give the value, in units of this loss, of one unit of ``scaled(scale)``."""
+        """Return the value, in units of this loss, of one unit of ``scaled(scale)``."""
 
     @property
     @abstractmethod
@@ -62,7 +63,7 @@ class TargetLoss(ABC):
         """The name for `get` and for messages."""
 
     def of_rows(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the loss of every row: of its residual, or the mean over several (row, output)."""
+        """Return the loss of every row: of its residual, or the mean over several (row, output)."""
         loss = self(residual)
         return loss if loss.ndim == 1 else np.asarray(loss.mean(axis=1))
 
@@ -79,19 +80,19 @@ class Squared(TargetLoss):
     """
 
     def __call__(self, residual: Values) -> Values:
-        """Give e^2."""
+        """Return e^2."""
         return residual * residual
 
     def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
-        """Give 2 e times the weight."""
+        """Return 2 e times the weight."""
         return residual * (2 * weight)
 
     def scaled(self, scale: float) -> Squared:
-        """Give the squared error again."""
+        """Return this loss, which does not depend on the scale."""
         return self
 
     def unit(self, scale: float) -> float:
-        """Give the square of the scale."""
+        """Return the square of the scale."""
         return scale**2
 
     @property
@@ -112,20 +113,20 @@ class Absolute(TargetLoss):
     """
 
     def __call__(self, residual: Values) -> Values:
-        """Give |e|."""
+        """Return |e|."""
         size: Values = abs(residual)
         return size
 
     def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
-        """Give the sign of e times the weight; zero at zero."""
+        """Return the sign of e times the weight; zero at zero."""
         return _sign(residual) * weight
 
     def scaled(self, scale: float) -> Absolute:
-        """Give the absolute error again."""
+        """Return this loss, which does not depend on the scale."""
         return self
 
     def unit(self, scale: float) -> float:
-        """Give the scale."""
+        """Return the scale."""
         return scale
 
     @property
@@ -157,12 +158,12 @@ class Huber(TargetLoss):
             raise ValueError(f"delta of Huber's loss must be a finite number > 0, got {self.delta!r}")
 
     def __call__(self, residual: Values) -> Values:
-        """Give e^2 / 2, or delta |e| - delta^2 / 2 beyond delta."""
+        """Return e^2 / 2, or delta |e| - delta^2 / 2 beyond delta."""
         near = self._near(residual)
         return near * (residual - near / 2)
 
     def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
-        """Give e, clipped to [-delta, delta], times the weight."""
+        """Return e, clipped to [-delta, delta], times the weight."""
         return self._near(residual) * weight
 
     def _near(self, residual: Values) -> Values:
@@ -170,11 +171,11 @@ class Huber(TargetLoss):
         return near
 
     def scaled(self, scale: float) -> Huber:
-        """Give Huber's loss whose delta is in units of the scale."""
+        """Return Huber's loss whose delta is in units of the scale."""
         return Huber(self.delta / scale)
 
     def unit(self, scale: float) -> float:
-        """Give the square of the scale."""
+        """Return the square of the scale."""
         return scale**2
 
     @property
@@ -193,7 +194,7 @@ class Pinball(TargetLoss):
     Parameters
     ----------
     quantile : float, default=0.5
-        The q above, between 0 and 1; one half gives half the absolute error.
+        The q above, between 0 and 1; 0.5 gives half the absolute error.
 
     Examples
     --------
@@ -208,21 +209,21 @@ class Pinball(TargetLoss):
             raise ValueError(f"quantile of the pinball loss must be between 0 and 1, got {self.quantile!r}")
 
     def __call__(self, residual: Values) -> Values:
-        """Give q |e| below zero and (1 - q) |e| above."""
+        """Return q |e| below zero and (1 - q) |e| above."""
         high: Values = residual.clip(min=0)
         low: Values = (-residual).clip(min=0)
         return high * (1 - self.quantile) + low * self.quantile
 
     def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
-        """Give -q below zero and 1 - q above, times the weight; the middle of both at zero."""
+        """Return -q below zero and 1 - q above, times the weight, and their mean at zero."""
         return (_sign(residual) * 0.5 + (0.5 - self.quantile)) * weight
 
     def scaled(self, scale: float) -> Pinball:
-        """Give the pinball loss again."""
+        """Return this loss, which does not depend on the scale."""
         return self
 
     def unit(self, scale: float) -> float:
-        """Give the scale."""
+        """Return the scale."""
         return scale
 
     @property

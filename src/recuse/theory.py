@@ -26,7 +26,7 @@ class BayesDecision(NamedTuple):
 
 
 def bayes_decision(mean: ArrayLike, variance: ArrayLike, cost: ArrayLike) -> BayesDecision:
-    """Give the optimal decision: predict the conditional mean, accept iff the variance is below the cost.
+    """Return the optimal decision: predict the conditional mean, accept iff the variance is below the cost.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def bayes_decision(mean: ArrayLike, variance: ArrayLike, cost: ArrayLike) -> Bay
 
 
 def bayes_risk(variance: ArrayLike, cost: ArrayLike) -> float:
-    """Give the lowest RcR loss any pair (h, r) can reach: the mean of min(Var[y|x], c(x)).
+    """Return the lowest RcR loss any pair (h, r) can reach: the mean of min(Var[y|x], c(x)).
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def bayes_risk(variance: ArrayLike, cost: ArrayLike) -> float:
 
 
 def surrogate_risk(D: ArrayLike, c: ArrayLike, r: ArrayLike, surrogate: SurrogateLike) -> Array:
-    """Give the conditional surrogate risk D l(r, -1) + c l(r, +1) of every row.
+    """Return the conditional surrogate risk D l(r, -1) + c l(r, +1) of every row.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def surrogate_risk(D: ArrayLike, c: ArrayLike, r: ArrayLike, surrogate: Surrogat
 
 
 def surrogate_optimum(D: ArrayLike, c: ArrayLike, surrogate: SurrogateLike) -> Array:
-    """Give the infimum over r of the conditional surrogate risk, for every row.
+    """Return the infimum over r of the conditional surrogate risk, for every row.
 
     The paper's five losses have closed forms; for other losses a search on |r| <= 1e8 finds the infimum.
 

@@ -1,7 +1,7 @@
 """A limit of one OpenMP thread for small computations.
 
-With several threads, each layer of a network and each tree of a forest ends in a barrier. Small computations gain
-nothing from the threads, and on a busy machine each barrier waits until every thread has had a processor.
+With several threads, the threads are synchronised after each layer of a network and each tree of a forest. For small
+computations this takes longer than the computation, in particular on a busy machine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def one_thread() -> Iterator[None]:
     """
     torch = sys.modules.get("torch")
     if torch is not None and "torch._C" in sys.modules:
-        # the first operation of torch in a thread sets the thread's OpenMP limit, so it must come before ours
+        # the first torch operation of a thread sets its OpenMP limit, so it must come before the limit below
         torch.get_num_threads()
     loaded = tuple(name for name in _OPENMP_USERS if name in sys.modules)
     with _openmp_runtimes(loaded).limit(limits=1):

@@ -497,7 +497,7 @@ def test_members_out_of_order_or_unevenly_spread_are_refused(tables):
     members = [Member(0, 1e-2, table=table) for table in tables]
     data = [make_table(10, s) for s in range(max(tables) + 1)]
     for train in (train_pairs, train_regressors):
-        with pytest.raises(ValueError, match="ordered by table, with as many for each table, got tables"):
+        with pytest.raises(ValueError, match="ordered by table, with the same number for each table, got tables"):
             train(data, data, members, make_networks(), Plan(epochs=2))
 
 

@@ -284,7 +284,7 @@ class TestSeveralTables:
     def test_members_out_of_the_order_of_their_tables_are_refused(self):
         members = [Member(0, 3e-2, table=table) for table in (0, 1, 0, 1)]
         with pytest.raises(
-            ValueError, match=r"ordered by table, with as many for each table, got tables \[0, 1, 0, 1\]"
+            ValueError, match=r"ordered by table, with the same number for each table, got tables \[0, 1, 0, 1\]"
         ):
             train_rejectors(self.TABLES[:2], self.NEW[:2], members, build, self.PLAN)
 

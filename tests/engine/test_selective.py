@@ -289,7 +289,7 @@ def test_the_training_loss_is_that_before_the_step():
 
 
 def test_a_table_or_members_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"^every table needs as many members, got 3 members for 2 tables$"):
+    with pytest.raises(ValueError, match=r"^every table needs the same number of members, got 3 members for 2 tables$"):
         train_selective([make_table(9), make_table(9)], [SelectiveMember(0)] * 3, build, SelectivePlan())
     with pytest.raises(ValueError, match=r"^batch norm needs at least 2 rows to train on, got 1$"):
         train_selective([make_table(1)], [SelectiveMember(0)], build, SelectivePlan())

@@ -120,7 +120,7 @@ class TestErrors:
             make().fit(X, np.full(len(X), 2.0))
 
     def test_trainings_that_diverge_are_dropped_and_reported(self):
-        with pytest.warns(ConvergenceWarning, match=r"^1 of 2 trainings met infinite values and were dropped") as seen:
+        with pytest.warns(ConvergenceWarning, match=r"^1 of 2 trainings diverged and were dropped") as seen:
             model = make(learning_rate=(1e30, 1e-2)).fit(X, Y)
         assert seen[0].filename == __file__
         assert model.learning_rate_ == [1e-2]

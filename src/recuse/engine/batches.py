@@ -1,4 +1,4 @@
-"""Tables of rows, and padded, shuffled batches of them in the layout of a stack."""
+"""Tables of rows, and shuffled batches of them, padded to the layout of a stack."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Table:
         return replace(self, **some)
 
     def padded(self, rows: int) -> Table:
-        """Return a table of so many rows, filled up with copies of the first row of weight zero."""
+        """Return a table with this number of rows, padded with copies of the first row that have weight zero."""
         count, place = len(self.y), torch.arange(rows)
         there = place < count
         weight = (self.y.new_ones(count) if self.weight is None else self.weight)[place * there] * there

@@ -1,4 +1,4 @@
-"""Selection of the weights of each member's best epoch, or of the epoch in which its loss stalled."""
+"""Early stopping: the weights of each member's best epoch, or of the epoch in which its loss stalled."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class BestEpochs:
     ----------
     objective : Validated
     pools : sequence of Tensor
-        Groups of members that share their best epoch, that of the lowest mean loss. The other members have their own.
+        Groups of members that share their best epoch, which is that of the lowest mean loss of the group. Every other
+        member has its own best epoch.
     share : Tensor of shape (member,), optional
         Weight of each member in the mean of its pool; equal by default.
     """
@@ -69,7 +70,7 @@ class BestEpochs:
         Parameters
         ----------
         loss : Tensor of shape (member,)
-            Is changed.
+            Validation loss; it is changed in place.
         epoch : int or Tensor of shape (member,)
         active : Tensor of bool of shape (member,), optional
             Members whose training has not ended; all by default.

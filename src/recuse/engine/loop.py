@@ -1,7 +1,7 @@
 """The epoch loop, and training of regressors, pairs, rejectors and SelectiveNets with it.
 
-All members of a stack take each step together and are independent: a member trained in a stack has the same weights in
-the end as the same member trained alone.
+All members of a stack take each step together but are independent: training a member in a stack gives the same weights
+as training it alone.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def train_regressors(
     networks : Networks
     plan : Plan
     loss : TargetLoss
-        Of a prediction, in the units of the tables. With the squared error this is the baseline "Sup" of the paper.
+        Loss of a prediction, in the units of the tables. The squared error gives the baseline "Sup" of the paper.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def train_pairs(
     networks : Networks
     plan : Plan
     loss : TargetLoss
-        Of a prediction, in the units of the tables.
+        Loss of a prediction, in the units of the tables.
 
     Returns
     -------
@@ -196,8 +196,8 @@ def train_rejectors(
 ) -> Trained:
     """Train rejectors on given errors. All rejectors with the same learning rate share their best epoch.
 
-    The RcR loss of a few validation rows varies much between epochs, and its minimum is mostly chance. So the epoch is
-    that of the lowest mean over the validation rows of all tables.
+    The RcR loss of a few validation rows varies much between epochs, and its minimum is mostly random. So the epoch
+    with the lowest mean over the validation rows of all tables is chosen.
 
     Parameters
     ----------
@@ -218,8 +218,8 @@ def train_rejectors(
     Trained
         `regressor` is the stack of rejectors.
     """
-    choosing = [each if costs is None else at_several_costs(each, costs) for each in validation]
-    batches, held_out = _make_batches(tables, choosing, members, plan)
+    held_out_tables = [each if costs is None else at_several_costs(each, costs) for each in validation]
+    batches, held_out = _make_batches(tables, held_out_tables, members, plan)
     objective = Rejectors(members, build([member.rejector_seed for member in members]), costs)
     weights = torch.stack([validation[member.table].total_weight for member in members]).to(plan.device)
     best = BestEpochs(objective, _by_learning_rate(members, torch.device(plan.device)), weights)
@@ -264,7 +264,9 @@ def train_selective(
         Members in the order given.
     """
     if len(members) % len(tables):
-        raise ValueError(f"every table needs as many members, got {len(members)} members for {len(tables)} tables")
+        raise ValueError(
+            f"every table needs the same number of members, got {len(members)} members for {len(tables)} tables"
+        )
     batches = Batches(tables, torch.device(plan.device))
     if batches.rows < 2:
         raise ValueError(f"batch norm needs at least 2 rows to train on, got {batches.rows}")
@@ -335,8 +337,8 @@ def _by_learning_rate(members: Sequence[Member], device: torch.device) -> list[T
 
 def _diverged(stack: StackedSelectiveNet, history: Tensor) -> dict[int, int]:
     """Return the first epoch with an infinite or undefined loss, or with such weights after the last step."""
-    finite = [part.flatten(1).isfinite().all(dim=1) for part in stack.views(stack.parameters)]
-    sound = history.isfinite()
-    sound[-1] &= torch.stack(finite).all(dim=0)
-    broken = (~sound).any(dim=0).nonzero().flatten().tolist()
-    return {member: int(sound[:, member].int().argmin()) for member in broken}
+    finite_weights = [part.flatten(1).isfinite().all(dim=1) for part in stack.views(stack.parameters)]
+    finite_epochs = history.isfinite()
+    finite_epochs[-1] &= torch.stack(finite_weights).all(dim=0)
+    diverged = (~finite_epochs).any(dim=0).nonzero().flatten().tolist()
+    return {member: int(finite_epochs[:, member].int().argmin()) for member in diverged}

@@ -42,7 +42,7 @@ class Member:
 
     @property
     def start(self) -> tuple[int, int, float]:
-        """All that the result of Slow-Start depends on."""
+        """Everything that the result of Slow-Start depends on."""
         return self.table, self.seed, self.learning_rate
 
 
@@ -51,7 +51,7 @@ def count_tables(members: Sequence[Member]) -> int:
     tables = [member.table for member in members]
     count = max(tables) + 1
     if len(tables) % count or tables != [i * count // len(tables) for i in range(len(tables))]:
-        raise ValueError(f"members must be ordered by table, with as many for each table, got tables {tables}")
+        raise ValueError(f"members must be ordered by table, with the same number for each table, got tables {tables}")
     return count
 
 

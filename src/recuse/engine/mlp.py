@@ -1,7 +1,7 @@
 """Stacks of small fully connected networks of one shape, evaluated and differentiated together.
 
-The gradient is computed by hand, in buffers that every step of a training reuses: at these sizes, building an autograd
-graph costs more than the arithmetic.
+The gradient is computed by hand, in buffers that all steps of a training reuse. For networks of this size, building an
+autograd graph takes longer than the computation itself.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _WIDTH, _FLAT = 4, 64
 
 
 class StackedMLP:
-    """Fully connected ReLU networks; no hidden layer makes them linear.
+    """Fully connected ReLU networks, which are linear without hidden layers.
 
     Parameters
     ----------
     seeds : sequence of int
-        One member each. The initial weights depend on the member's seed only. They follow the rule of
+        One seed for each member. The initial weights depend on the member's seed only. They follow the rule of
         ``nn.Linear``: uniform within ``1 / sqrt(fan_in)``.
     inputs : int
         Number of features, without the bias.
@@ -129,7 +129,7 @@ class StackedMLP:
             torch.relu_(outputs[layer - 1])
             torch.bmm(self._weights[layer], outputs[layer - 1], out=outputs[layer])
         if training or reuse:
-            self._input = x if training else None  # evaluation has overwritten what `backward` needs
+            self._input = x if training else None  # evaluation overwrites what `backward` needs
         return outputs[-1][:, 0] if self.outputs == 1 else outputs[-1]
 
     def backward(self, grad: Tensor) -> None:

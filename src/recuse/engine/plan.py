@@ -1,4 +1,4 @@
-"""Plans of a training: networks, epochs, batches and progress callback."""
+"""Settings of a training: networks, epochs, batches and progress callback."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Networks:
 
 @dataclass(frozen=True)
 class Plan:
-    """Length and steps of a training.
+    """Settings of a training.
 
     Attributes
     ----------
     epochs : int
     slow_start : int or "auto"
         Epochs in which the regressor trains alone. With "auto", each member trains alone until the validation loss of
-        the regressor has not improved for `patience` epochs, at most half of the epochs.
+        the regressor has not improved for `patience` epochs, but for at most half of the epochs.
     batch_size : int
     patience : int
     device : str
@@ -53,7 +53,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class SelectivePlan:
-    """Length, steps and loss of a training of SelectiveNets.
+    """Settings of a training of SelectiveNets.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Stacks of SelectiveNets of one shape, evaluated and differentiated together.
 
-The gradient comes from autograd: torch's batch norm is one fused operation each way, and by hand it would take more
-code than the rest of this module.
+The gradient is computed by autograd, since a manual gradient of batch norm would need more code than the rest of this
+module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NORMALISED, _AFFINE = 5, 2  # parts of a layer: weight, scale, shift, mean and 
 
 
 class StackedSelectiveNet:
-    """Networks of one body and three heads: prediction, selection and auxiliary (Geifman and El-Yaniv, 2019).
+    """Networks with a body and three heads: prediction, selection and auxiliary (Geifman and El-Yaniv, 2019).
 
     The body is fully connected; prediction and auxiliary head are linear, the selection head has one hidden layer
     and ends in a sigmoid. Hidden layers are linear, then batch norm, then ReLU.
@@ -31,12 +31,12 @@ class StackedSelectiveNet:
     Parameters
     ----------
     seeds : sequence of int
-        One member each. The initial weights depend on the member's seed only. They follow the rule of
+        One seed for each member. The initial weights depend on the member's seed only. They follow the rule of
         ``nn.Linear``: uniform within ``1 / sqrt(fan_in)``.
     inputs : int
         Number of features, without the bias.
     hidden : tuple of int
-        Widths of the layers of the body. Without any, the features are the inputs of the heads.
+        Widths of the layers of the body. If it is empty, the features are the inputs of the heads.
     selection_hidden : int
         Width of the hidden layer of the selection head.
     device, dtype
@@ -133,7 +133,7 @@ class StackedSelectiveNet:
         if not training:
             with torch.no_grad():
                 return self._run(x, self.parameters, training=False)
-        # differentiate by a copy, because the step changes the running statistics in `parameters`
+        # differentiate with respect to a copy, because the step changes the running statistics in `parameters`
         weights = self.parameters.clone().requires_grad_()
         with torch.enable_grad():
             outputs = self._run(x, weights, training=True)
@@ -145,12 +145,12 @@ class StackedSelectiveNet:
         signal = x[:, : self.inputs].repeat_interleave(self.members // len(x), dim=0)  # (member, feature, row)
         for layer, now in zip(layers[:-3], kept, strict=False):
             signal = _hidden_layer(signal, layer, now, training=training)
-        chooser = _hidden_layer(signal, layers[-3], kept[-3], training=training)
-        # whole vector registers again: in an incomplete one, a sigmoid rounds differently
+        selection_signal = _hidden_layer(signal, layers[-3], kept[-3], training=training)
+        # pad to whole vector registers, since a sigmoid rounds differently in an incomplete one
         rows = x.shape[2]
-        signal, chooser = (pad(part, (0, pad_rows(rows) - rows)) for part in (signal, chooser))
+        signal, selection_signal = (pad(part, (0, pad_rows(rows) - rows)) for part in (signal, selection_signal))
         (selection_weight, selection_bias), (weight, bias) = layers[-2:]
-        selection = torch.baddbmm(selection_bias, selection_weight, chooser).sigmoid()  # (member, 1, row)
+        selection = torch.baddbmm(selection_bias, selection_weight, selection_signal).sigmoid()  # (member, 1, row)
         values = torch.baddbmm(bias, weight, signal)  # (member, 2, row)
         return torch.cat([values[:, 0], selection[:, 0], values[:, 1]])[:, :rows]
 

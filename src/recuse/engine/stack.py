@@ -19,10 +19,10 @@ from recuse.threads import one_thread
 
 __all__ = ["INPUT_MULTIPLE", "Stack", "outputs", "pad_rows", "round_up", "threads_for", "with_bias"]
 
-# Whole vector registers: see benchmarks/engine.py.
+# Inputs are padded to whole vector registers; see benchmarks/engine.py.
 INPUT_MULTIPLE, _ROWS = 8, 32
 _BLOCK = 4096  # rows evaluated at once
-_SMALL = 300_000_000  # multiply-adds: at most about 2 ms per layer on one processor core
+_MAX_SMALL = 300_000_000  # multiply-adds: at most about 2 ms per layer on one processor core
 
 
 def round_up(n: int, multiple: int) -> int:
@@ -107,10 +107,10 @@ class Stack(Protocol):
 
 
 def threads_for(stacks: Iterable[Stack], rows: int) -> AbstractContextManager[None]:
-    """Limit OpenMP to one thread if a forward pass of the stacks on so many rows is small.
+    """Limit OpenMP to one thread if a forward pass of the stacks on this number of rows is small.
 
-    A forward pass takes about one multiply-add per parameter and row. Below the threshold, an operation on one layer
-    takes less time than the scheduler may let it wait for another thread.
+    A forward pass takes about one multiply-add per parameter and row. Below the threshold, waiting for another thread
+    may take longer than the operation itself.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def threads_for(stacks: Iterable[Stack], rows: int) -> AbstractContextManager[No
     1
     """
     multiply_adds = rows * sum(stack.parameters.numel() for stack in stacks)
-    return one_thread() if multiply_adds < _SMALL else nullcontext()
+    return one_thread() if multiply_adds < _MAX_SMALL else nullcontext()
 
 
 def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:

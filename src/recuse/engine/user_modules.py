@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 __all__ = ["LoopedModules", "NetworkFactory"]
 
-_RANDOM_STREAM = threading.RLock()  # all threads share the global random stream of torch
+_RANDOM_STREAM = threading.RLock()  # all threads share torch's global random number generator
 
 NetworkFactory = Callable[..., nn.Module]  # takes the number of inputs and, with several outputs, their number
 
@@ -25,12 +25,12 @@ class LoopedModules:
     Parameters
     ----------
     seeds : sequence of int
-        One member each. The factory runs under the member's seed, so the initial weights depend on it only.
+        One seed for each member. The factory runs with the member's seed, so the initial weights depend only on it.
     inputs : int
         Number of features.
     factory : callable
-        With one output, takes the number of inputs and returns a module from (row, feature) to (row, 1) or (row,).
-        With several, takes the number of inputs and of outputs and returns a module from (row, feature) to
+        With one output, it takes the number of inputs and returns a module from (row, feature) to (row, 1) or (row,).
+        With several, it takes the number of inputs and of outputs and returns a module from (row, feature) to
         (row, output).
     outputs : int, default=1
         Number of outputs of a module.
@@ -39,8 +39,8 @@ class LoopedModules:
 
     Notes
     -----
-    Modules are in evaluation mode except during ``forward(x, training=True)``. So evaluation writes nothing, and any
-    number of threads may run it. It does not seed the random numbers of modules that draw some in evaluation mode.
+    Modules are in evaluation mode except during ``forward(x, training=True)``. So evaluation changes nothing, and any
+    number of threads may run it. Random numbers that a module draws in evaluation mode are not seeded.
     """
 
     _outputs: list[Tensor]  # of the last training step, with their autograd graphs
@@ -204,5 +204,5 @@ def _check_takes(factory: NetworkFactory, sizes: tuple[int, ...]) -> None:
     except TypeError as error:
         raise ValueError(
             f"for {sizes[1]} targets a network factory must take the number of inputs and the number of outputs, "
-            f"which is 1 for the rejector; got {factory!r}"
+            f"the latter with a default of 1 for the rejector; got {factory!r}"
         ) from error

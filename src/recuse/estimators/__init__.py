@@ -1,4 +1,4 @@
-"""Estimators: regressors with rejection, presets, and a plain regressor."""
+"""Regressors with a reject option, presets of published methods, and a regressor without rejection."""
 
 from recuse.estimators.auto import AutoRejector
 from recuse.estimators.base import RejectingRegressor

@@ -1,4 +1,4 @@
-"""Warnings about fits and costs with which rejection cannot help, and what to try instead."""
+"""Warnings about fits and costs for which rejection does not lower the loss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 __all__ = ["RejectionWarning", "warn_if_cost_out_of_range", "warn_if_useless"]
 
-_FEW = 0.01  # a cost that at most this share of the losses reach is below nearly all of them
+_TOLERATED = 0.01  # warn if at most this share of the losses is below the cost
 
 
 class RejectionWarning(UserWarning):
@@ -52,7 +52,7 @@ def warn_if_useless(rcr_loss: float, always_accept: float, always_reject: float,
 
 
 def warn_if_cost_out_of_range(cost: ArrayLike, losses: ArrayLike, *, stacklevel: int = 3) -> None:
-    """Warn when no row, or every row, has a loss below the cost, so that the cost alone decides.
+    """Warn when nearly all losses are above the cost, or all are below it.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def warn_if_cost_out_of_range(cost: ArrayLike, losses: ArrayLike, *, stacklevel:
     costs, seen = np.asarray(cost, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     low, high = float(costs.min()), float(costs.max())
     above = float((seen > high).mean())
-    if above >= 1 - _FEW:
+    if above >= 1 - _TOLERATED:
         message = f"cost {high:g} is below {above:.0%} of the losses; every row will be rejected"
     elif low > seen.max():
         message = f"cost {low:g} is above all losses (the largest is {seen.max():g}); every row will be accepted"

@@ -27,11 +27,11 @@ __all__ = ["CheckedRegressor", "RejectingRegressor", "reject_novel"]
 Floats = NDArray[np.float64]
 Table = pd.DataFrame | Floats
 
-_LARGEST = 1e150
+_MAX_TARGET = 1e150  # the square of a larger target may overflow
 
 
 class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Checks of the input of all estimators, whether they reject or not.
+    """Base class of all estimators, with the checks of their input.
 
     A subclass that predicts several targets at once sets `_several_targets`. `fit` sets `_n_targets` and, where they
     have names, `_target_names`.
@@ -60,7 +60,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise
 
     def _check_new_rows(self, X: Any) -> Table:
-        """Check rows to predict against the rows of `fit`; the column of the cost is left out."""
+        """Check rows to predict against the rows of `fit`, and drop the column of the cost."""
         check_is_fitted(self)
         return self._check_features(X, getattr(self, "cost_", None), reset=False)
 
@@ -77,7 +77,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         merge_costs: bool = False,
         sort: bool = True,
     ) -> Rows:
-        """Check rows to learn from, and bring them to their canonical form unless `sort` is False."""
+        """Check the training rows; merge equal rows and sort them unless `sort` is False."""
         table, target, row_cost = self._check_training_rows(X, y, cost, reset=reset)
         index = row_index(X)
         sample_weight, groups = aligned(sample_weight, index, "sample_weight"), aligned(groups, index, "groups")
@@ -97,7 +97,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _check_training_rows(
         self, X: Any, y: Any, cost: Cost, *, reset: bool = True, min_rows: int = 2
     ) -> tuple[Table, Floats, Floats]:
-        """Check features, finite targets that are not all equal, and one cost per row."""
+        """Check the features, the targets (finite, not constant) and the costs; return them as arrays."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         table = self._check_features(X, cost, reset=reset)
@@ -106,14 +106,14 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if len(target) < min_rows:
             raise ValueError(f"training needs at least {min_rows} rows, got n_samples = {len(target)}")
         largest = np.abs(target).max()
-        if largest > _LARGEST:
-            raise ValueError(f"y must be at most {_LARGEST} in size, so that it can be squared, got {largest}")
+        if largest > _MAX_TARGET:
+            raise ValueError(f"y must be at most {_MAX_TARGET} in size, so that it can be squared, got {largest}")
         if reset and is_constant_target(target):
             raise ValueError(f"y must not be constant, got {target[0]} in all {len(target)} rows")
         return table, target, _resolved(cost, X, table)
 
     def _check_target(self, y: Any, *, reset: bool) -> Floats:
-        """Give finite targets (row,), or (row, output) where there are several and the estimator can predict them."""
+        """Check the targets; return them as (row,), or as (row, output) if there are several."""
         check_target_type(y)
         if reset:
             self._target_names = _names_of(y)
@@ -130,7 +130,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return target
 
     def _validation_rows(self, validation: Any, cost: Cost, *, with_cost: bool = True, sort: bool = True) -> Rows:
-        """Check the validation rows of a user, which may have their own costs."""
+        """Check the validation rows passed to `fit`, which may have their own costs."""
         _check_form(validation, {2: "(X, y)", 3: "(X, y, cost)"} if with_cost else {2: "(X, y)"})
         if len(validation) == 2 and needs_rows(cost):
             raise ValueError("cost has one value per row, so validation needs its own: pass (X, y, cost)")
@@ -153,8 +153,8 @@ class RejectingRegressor(CheckedRegressor, ABC):
     """A regressor that can reject a row, at a cost, with scikit-learn's conventions.
 
     A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and implements `_predictions`, `_judge` and
-    `serves_any_cost`. One that can minimise another loss than the squared error also sets `loss_`, the loss in whose
-    units its costs are. One that serves a range of costs sets `cost_range_`, and has no `cost_`.
+    `serves_any_cost`. An estimator that minimises another loss than the squared error also sets `loss_`; its costs are
+    in the units of that loss. An estimator fitted for a range of costs sets `cost_range_` and has no `cost_`.
     """
 
     cost: Cost
@@ -165,11 +165,11 @@ class RejectingRegressor(CheckedRegressor, ABC):
 
     @abstractmethod
     def _predictions(self, rows: Any) -> Floats:
-        """Give h(x) for checked rows."""
+        """Return h(x) for checked rows."""
 
     @abstractmethod
     def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Give h(x) and the score of checked rows, each at its cost."""
+        """Return h(x) and the score of checked rows, each at its cost."""
 
     @property
     @abstractmethod
@@ -196,7 +196,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         cost : float, array-like, callable or str, optional
-            Another cost than the one of `fit`, where the estimator can serve that.
+            Used instead of the cost of `fit`, if the estimator supports it; see `serves_any_cost`.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         cost : float, array-like, callable or str, optional
-            Another cost than the one of `fit`, where the estimator can serve that.
+            Used instead of the cost of `fit`, if the estimator supports it; see `serves_any_cost`.
 
         Returns
         -------
@@ -233,15 +233,15 @@ class RejectingRegressor(CheckedRegressor, ABC):
         )
 
     def _cost_of_rows(self, cost: Cost | None, X: Any, rows: Any) -> Floats:
-        """Resolve the cost of each row: the one passed, else the one of `fit`.
+        """Return the cost of each row: the cost passed, or else that of `fit`.
 
         Parameters
         ----------
         cost : float, array-like, callable, str or None
         X : array-like or DataFrame
-            The rows of the user, which may have the column of the cost.
+            The rows passed by the user, possibly with the column of the cost.
         rows : DataFrame or ndarray
-            The same, checked and without that column; passed to a callable.
+            The same rows, checked and without that column. A callable cost receives them.
         """
         if self.cost_range_ is not None:
             return _resolved_within(self.cost_range_, cost, X, rows)
@@ -265,7 +265,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
 def reject_novel(score: Floats, novelty: Floats) -> Floats:
     """Make the score negative for rows with a cell that carries no information.
 
-    For estimators whose score is not an expected loss, to which such a cell could add something.
+    Used by estimators whose score is not based on an expected loss, to which a surcharge could be added.
 
     Parameters
     ----------
@@ -278,12 +278,12 @@ def reject_novel(score: Floats, novelty: Floats) -> Floats:
     >>> reject_novel(np.array([0.5, 0.5]), np.array([[0.0, 0.4], [0.0, 1.0]]))
     array([ 0.5, -1. ])
     """
-    most = novelty.max(axis=1, initial=0.0)
-    return np.where(most >= 1, np.minimum(score, 0) - most, score)
+    highest = novelty.max(axis=1, initial=0.0)
+    return np.where(highest >= 1, np.minimum(score, 0) - highest, score)
 
 
 def _resolved(cost: Cost, X: Any, rows: Any) -> Floats:
-    """Look a column up in the table of the user; pass checked rows to a callable."""
+    """Resolve a column name in the table of the user, and a callable on the checked rows."""
     return resolve(cost, X if isinstance(cost, str) else rows, len(rows))
 
 
@@ -306,19 +306,19 @@ def _resolved_within(cost_range: tuple[float, float], cost: Cost | None, X: Any,
 
 
 def _without(X: Any, column: str) -> Any:
-    """Drop the column that holds the cost, which is no feature, if it is there."""
+    """Drop the column of the cost, which is not a feature, if the table has it."""
     return X.drop(columns=column, errors="ignore") if isinstance(X, pd.DataFrame) else X
 
 
 def _names_of(y: Any) -> tuple[str, ...] | None:
-    """Give the names of the targets, where they have any."""
+    """Return the names of the targets, or None if they have no names."""
     if isinstance(y, pd.DataFrame):
         return tuple(str(name) for name in y.columns)
     return (str(y.name),) if isinstance(y, pd.Series) and y.name is not None else None
 
 
 def _check_form(validation: object, forms: dict[int, str]) -> None:
-    """Check that validation rows are a tuple of one of these forms, by length."""
+    """Check that validation rows are a tuple of an accepted length; `forms` describes each length."""
     if not isinstance(validation, tuple | list) or len(validation) not in forms:
         kind = type(validation).__name__
         got = f"a {kind} of {len(validation)}" if isinstance(validation, Sequence) else kind

@@ -1,4 +1,4 @@
-"""Decisions of pipelines, searches and transformed targets, and decisions by cross-validation."""
+"""Decisions of rejecting regressors inside scikit-learn meta-estimators, and cross-validated decisions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def decide(estimator: Any, X: Any, cost: Cost | None = None) -> Decision:
     X : array-like or DataFrame of shape (n_rows, n_features)
         Rows, before the transformers of a Pipeline.
     cost : float, array-like, callable or str, optional
-        Another cost than that of `fit`, in units of the user's target. A callable or a column name refers to `X`.
+        Used instead of the cost of `fit`, in units of the user's target. A callable or a column name refers to `X`.
 
     Returns
     -------
@@ -52,10 +52,10 @@ def decide(estimator: Any, X: Any, cost: Cost | None = None) -> Decision:
 
     Notes
     -----
-    A regressor inside a TransformedTargetRegressor states its own parameter `cost` in units of the transformed target.
-    An affine, increasing transformation y = a + b z has one factor between the two units, ``loss.unit(b)``, by which
-    costs, expected losses, and scores that are in units of the loss are converted. Any other transformation has no
-    such factor and raises a ValueError.
+    The parameter `cost` of a regressor inside a TransformedTargetRegressor is in units of the transformed target. For
+    an increasing affine transformation y = a + b z, the factor between the two units is ``loss.unit(b)``. Costs,
+    expected losses, and scores in units of the loss are converted by it. Any other transformation has no such factor
+    and raises a ValueError.
 
     Examples
     --------
@@ -73,13 +73,13 @@ def decide(estimator: Any, X: Any, cost: Cost | None = None) -> Decision:
 
 
 def expected_loss(estimator: Any, X: Any) -> Floats:
-    """Give the expected loss of every row by a rejecting regressor inside other estimators.
+    """Return the expected loss of every row by a rejecting regressor inside other estimators.
 
     Parameters
     ----------
     estimator : fitted estimator
-        A regressor with a method `expected_loss`, as RiskRejector and AutoRejector, or a composition that ends in one;
-        see `decide`.
+        A regressor with a method `expected_loss`, such as RiskRejector and AutoRejector, or a composition that ends in
+        one; see `decide`.
     X : array-like or DataFrame of shape (n_rows, n_features)
         Rows, before the transformers of a Pipeline.
 
@@ -113,7 +113,7 @@ def cross_val_decide(
     sample_weight: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> Decision:
-    """Decide on every row by a copy of the estimator that was fitted without that row.
+    """Decide on every row with a copy of the estimator that was fitted without that row.
 
     Parameters
     ----------
@@ -122,13 +122,13 @@ def cross_val_decide(
     X : array-like or DataFrame of shape (n_rows, n_features)
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
     cv : int, splitter or iterable of (train, test), optional
-        The test parts must partition the rows. By default 5 folds; a number gives GroupKFold if there are groups.
+        The test parts must partition the rows. By default 5 folds. With groups, a number of folds gives a GroupKFold.
     groups : array-like of shape (n_rows,), optional
         Passed to the splitter, and to `fit` if the estimator takes groups.
     cost : float, array-like, callable or str, optional
-        Passed to `fit` and to `decide`, and divided into folds if it has one value per row. Inside a
-        TransformedTargetRegressor, where `fit` takes costs in units of the transformed target, it is passed to `decide`
-        only.
+        Passed to `fit` and to `decide`, and divided into folds if it has one value per row. With a
+        TransformedTargetRegressor it is passed to `decide` only, since `fit` takes costs in units of the transformed
+        target.
     sample_weight : array-like of shape (n_rows,), optional
         Passed to `fit`.
     n_jobs : int, optional
@@ -175,7 +175,7 @@ def _splits(cv: Any, X: Any, y: Any, groups: Any) -> list[Split]:
 
 
 def _fit_options(estimator: Any, *, groups: Any, cost: Any, sample_weight: Any) -> dict[str, Any]:
-    """Give the keyword arguments of `fit`; without metadata routing, a Pipeline needs the names of its steps."""
+    """Return the keyword arguments of `fit`; without metadata routing, a Pipeline needs the names of its steps."""
     levels = list(_levels(estimator))
     prefix, regressor = levels[-1]
     options: dict[str, Any] = {}
@@ -191,7 +191,7 @@ def _fit_options(estimator: Any, *, groups: Any, cost: Any, sample_weight: Any) 
 
 
 def _levels(estimator: Any) -> Iterator[tuple[str, Any]]:
-    """Give every estimator from the outermost to the innermost, with the prefix of its parameters of `fit`."""
+    """Return every estimator from the outermost to the innermost, with the prefix of its parameters of `fit`."""
     routing, prefix = sklearn.get_config()["enable_metadata_routing"], ""
     while estimator is not None:
         yield prefix, estimator
@@ -214,7 +214,7 @@ def _fit_and_decide(
 
 
 def _of_rows(value: Any, rows: NDArray[np.intp]) -> Any:
-    """Select the values of some rows; a number, a callable or a name serves all rows."""
+    """Select the values of some rows; return a number, a callable or a name unchanged."""
     return value if value is None or not needs_rows(value) else _safe_indexing(value, rows)
 
 

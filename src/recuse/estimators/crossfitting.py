@@ -17,7 +17,7 @@ from recuse.threads import one_thread
 __all__ = ["CrossFitted", "Sample", "cross_fit", "fit_count"]
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 class Sample(NamedTuple):
@@ -34,13 +34,13 @@ class Sample(NamedTuple):
     target: Floats
     weight: Floats
 
-    def take(self, rows: Places) -> Sample:
-        """Give some of the rows."""
+    def take(self, rows: Indices) -> Sample:
+        """Return some of the rows."""
         return Sample(self.inputs[rows], self.target[rows], self.weight[rows])
 
     @property
     def n_outputs(self) -> int:
-        """How many targets there are."""
+        """Number of targets."""
         return 1 if self.target.ndim == 1 else self.target.shape[1]
 
 
@@ -51,8 +51,8 @@ class CrossFitted:
     Attributes
     ----------
     models : tuple of estimator
-        For new rows: one for each fold, whose mean is the prediction; or, where some rows are in no test part, one that
-        is fitted to all rows.
+        Models for new rows: one for each fold, to be averaged, or a single one fitted to all rows if some rows are in
+        no test part.
     out_of_fold : Prediction
         Of each row by the copy that was not fitted to it; NaN for rows in no test part.
     """
@@ -73,7 +73,7 @@ def cross_fit(
 ) -> CrossFitted:
     """Fit a copy of the estimator to the training rows of each split and predict its test rows.
 
-    Every fit uses one thread; `n_jobs` processes run side by side. The result does not depend on their number.
+    Every fit uses one thread, in one of `n_jobs` processes. The result does not depend on their number.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def cross_fit(
         Seeds the copies, and draws rows where there are more than `most_rows`.
     n_jobs : int, optional
     most_rows : int, optional
-        Fit each copy to so many rows at most.
+        Maximum number of rows that each copy is fitted to.
     on_fit : callable, optional
         Called after each fit.
 
@@ -115,15 +115,15 @@ def cross_fit(
 
 
 def fit_count(splits: Sequence[Split], n_rows: int) -> int:
-    """How many fits `cross_fit` needs."""
+    """Return the number of fits of `cross_fit`."""
     return len(splits) + (not is_partition(list(splits), n_rows))
 
 
-def _drawn(rows: Places, most: int | None, random: np.random.RandomState) -> Places:
+def _drawn(rows: Indices, most: int | None, random: np.random.RandomState) -> Indices:
     return rows if most is None or len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
 
 
-def _fit_and_predict(copy: Any, sample: Sample, train: Places, test: Places) -> tuple[Any, Prediction]:
+def _fit_and_predict(copy: Any, sample: Sample, train: Indices, test: Indices) -> tuple[Any, Prediction]:
     with one_thread():
         model = fit_subestimator(copy, *sample.take(train))
         if len(test) == 0:

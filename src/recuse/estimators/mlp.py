@@ -1,4 +1,4 @@
-"""StackedMLPRegressor: a regressor without rejection, an ensemble of small networks trained side by side."""
+"""StackedMLPRegressor: an ensemble of small networks trained together, without rejection."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ _COST = 1.0  # not used by a regressor without rejection
 class StackedMLPRegressor(CheckedRegressor):
     """An ensemble of small ReLU networks, trained on the squared error or another loss.
 
-    All members are trained at once, with every learning rate. The validation error chooses the epoch of each training
-    and the learning rate of each member. The prediction is the mean over the members. Several targets are predicted by
-    the outputs of one network.
+    All members are trained at once, with every learning rate. The validation loss chooses the epoch of each training
+    and the learning rate of each member. The prediction is the mean over the members. With several targets, each
+    network has one output for each target.
 
     Parameters
     ----------
     hidden : tuple of int, default=(20, 30, 10)
-        Widths of the hidden layers; none makes the regressor linear.
+        Widths of the hidden layers; an empty tuple makes the regressor linear.
     epochs : int, default=1000
     batch_size : int, default=1024
     learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
-        All are tried; the validation error chooses.
+        Rates to try; the validation loss chooses one for each member.
     n_members : int, default=1
         Members of the ensemble, which differ in their initial weights.
     validation_fraction : float, default=0.25
@@ -81,12 +81,13 @@ class StackedMLPRegressor(CheckedRegressor):
     Attributes
     ----------
     loss_ : TargetLoss
+    regressor_ : stack of trained networks
     validation_loss_ : float
-        Mean loss on the validation rows, in the user's units, mean over the members.
+        Mean loss on the validation rows, in the user's units, averaged over the members.
     learning_rate_, best_epoch_ : list
         The learning rate and the epoch chosen for each member.
     diverged_ : list of tuple
-        (member, learning rate, epoch) of every training that met infinite values and was dropped.
+        (member, learning rate, epoch) of every training that diverged and was dropped.
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
@@ -203,7 +204,7 @@ class StackedMLPRegressor(CheckedRegressor):
     def _divide(
         self, rows: Rows, validation: tuple[Any, Any] | None, random: np.random.RandomState
     ) -> tuple[Rows, Rows]:
-        """Give training rows and validation rows."""
+        """Return training rows and validation rows."""
         if validation is None:
             return divide(rows, self.validation_fraction, random)
         return rows, self._validation_rows(validation, _COST, with_cost=False, sort=self.sort_rows)
@@ -213,8 +214,8 @@ class StackedMLPRegressor(CheckedRegressor):
         inputs, n_outputs = units.encoder.n_features, units.n_outputs
         build = partial(StackedMLP, inputs=inputs, hidden=hidden, outputs=n_outputs, device=self.device)
         tables = [engine_table(units, train, shuffle)], [engine_table(units, held_out)]
-        with progress_bar("training", self.epochs, show=self.verbose) as tell:
-            plan = Plan(epochs=self.epochs, batch_size=self.batch_size, device=self.device, on_epoch=tell)
+        with progress_bar("training", self.epochs, show=self.verbose) as report:
+            plan = Plan(epochs=self.epochs, batch_size=self.batch_size, device=self.device, on_epoch=report)
             return train_regressors(*tables, members, Networks(build, build), plan, units.engine_loss)
 
     def _keep(self, trained: Trained, members: list[Member]) -> None:

@@ -1,4 +1,4 @@
-"""Search over learning rates: parameters, seeds and choice shared by the estimators trained on the stacked engine.
+"""Search over learning rates, shared by the estimators that train stacks of networks.
 
 Every learning rate is trained for every member of an ensemble, all side by side. The validation loss then chooses one
 rate for each member.
@@ -40,11 +40,11 @@ __all__ = [
 
 RandomStateLike = int | np.random.RandomState | Sequence[int] | None
 
-_SEEDS = 2**32
+_MAX_SEED = 2**32 - 1
 
 
 def check_trial_parameters(parameters: Mapping[str, Any]) -> None:
-    """Check the parameters that all estimators trained on the stacked engine have.
+    """Check the parameters that these estimators have in common.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def check_trial_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def _check_device(device: str) -> None:
-    """Check that tensors can be put on the device, before any training."""
+    """Check before training that torch can use the device."""
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:
@@ -78,7 +78,7 @@ def _check_device(device: str) -> None:
 
 
 def learning_rates(rates: float | Sequence[float]) -> list[float]:
-    """Give one rate or several as a list.
+    """Return one rate or several as a list.
 
     Examples
     --------
@@ -95,12 +95,12 @@ def draw_seeds(random: np.random.RandomState, count: int) -> list[int]:
 
 
 def member_seeds(random_state: RandomStateLike, n_members: int) -> tuple[int, list[int], np.random.RandomState]:
-    """Give the seed of the minibatches, the seed of each member, and the generator of everything else.
+    """Return the seed of the minibatches, the seed of each member, and a generator for other random choices.
 
     Parameters
     ----------
     random_state : int, RandomState, None or sequence of int
-        A sequence is the seeds of the members; the first of them also seeds the minibatches and the generator.
+        A sequence holds one seed for each member; the first also seeds the minibatches and the generator.
     n_members : int
 
     Examples
@@ -112,7 +112,7 @@ def member_seeds(random_state: RandomStateLike, n_members: int) -> tuple[int, li
         random = check_random_state(random_state)
         shuffle, *drawn = draw_seeds(random, n_members + 1)
         return shuffle, drawn, random
-    usable = len(random_state) == n_members and all(is_count(s, least=0) and s < _SEEDS for s in random_state)
+    usable = len(random_state) == n_members and all(is_count(s, least=0) and s <= _MAX_SEED for s in random_state)
     rule = f"an int, a RandomState, None or {n_members} ints >= 0, one for each member"
     require(usable, "random_state", rule, random_state)
     seeds = [int(seed) for seed in random_state]
@@ -126,15 +126,15 @@ def divide(rows: Rows, fraction: float, random: np.random.RandomState) -> tuple[
 
 
 def engine_table(units: Units, rows: Rows, seed: int = 0) -> Table:
-    """Give rows as a table of the engine; the seed fixes the order of minibatches."""
+    """Return rows as a table of the engine; the seed fixes the order of minibatches."""
     features = units.features(rows.X)
-    varied = units.log_cost is not None
+    varying_cost = units.log_cost is not None
     return Table(
         x=_tensor(features),
         y=_tensor((rows.y - units.target_mean) / units.target_scale),
         weight=None if np.ptp(rows.weight) == 0 else _tensor(rows.weight),
-        cost=_tensor(units.cost(rows.cost)) if varied else None,
-        rejector_x=_tensor(units.rejector_features(features, rows.cost)) if varied else None,
+        cost=_tensor(units.cost(rows.cost)) if varying_cost else None,
+        rejector_x=_tensor(units.rejector_features(features, rows.cost)) if varying_cost else None,
         seed=seed,
     )
 
@@ -151,7 +151,7 @@ def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
     Returns
     -------
     list of int
-        Positions of the chosen trials; the position of a rate is the remainder by the number of rates.
+        Positions of the chosen trials. The rate of a trial is ``rates[trial % len(rates)]``.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
     usable = best_loss.isfinite().nonzero().flatten().tolist()
     if not usable:
         raise ValueError(
-            f"every training met infinite values; try a learning_rate smaller than {min(rates)}, "
+            f"every training diverged; try a learning_rate smaller than {min(rates)}, "
             "or look for extreme values in X and y"
         )
     return [seed * len(rates) + int(best_rate[seed]) for seed in usable]
@@ -172,7 +172,7 @@ def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
 def report_diverged(
     trained: Trained, members: Sequence[Member], n_rates: int, *, stacklevel: int = 4
 ) -> list[tuple[int, float, int]]:
-    """Give (member, learning rate, epoch) of every training that was dropped, and warn if there are any.
+    """Return (member, learning rate, epoch) of every training that was dropped, and warn if there are any.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def report_diverged(
     members : sequence of Member
     n_rates : int
     stacklevel : int
-        Of the warning; the default suits a method called by `fit`.
+        Of the warning. The default points to the caller of `fit` if a method called by `fit` calls this function.
     """
     diverged = [
         (trial // n_rates, members[trial].learning_rate, epoch) for trial, epoch in sorted(trained.diverged.items())
@@ -193,7 +193,7 @@ def warn_of_diverged(diverged: Sequence[tuple[int, float, int]], n_trainings: in
     """Warn of the trainings that were dropped, if there are any."""
     if diverged:
         warnings.warn(
-            f"{len(diverged)} of {n_trainings} trainings met infinite values and were dropped, "
+            f"{len(diverged)} of {n_trainings} trainings diverged and were dropped, "
             f"as (member, learning rate, epoch): {list(diverged)}",
             ConvergenceWarning,
             stacklevel=stacklevel,

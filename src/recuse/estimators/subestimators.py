@@ -1,4 +1,4 @@
-"""Regressors inside other estimators: defaults, seeded copies, weighted fits and checked predictions."""
+"""Subestimators of the risk-based estimators: defaults, seeded copies, weighted fits and checked predictions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_MOST_COPIES = 1000
+_MAX_COPIES = 1000
 
 
 class Prediction(NamedTuple):
@@ -50,9 +50,9 @@ class Prediction(NamedTuple):
 
 
 def default_regressor(loss: TargetLoss) -> Any:
-    """Give boosted trees where scikit-learn's minimise the loss, else small networks.
+    """Return boosted trees if those of scikit-learn minimise the loss, otherwise small networks.
 
-    scikit-learn has gradient boosted trees for Huber's loss too, but they choose its delta anew at each tree.
+    scikit-learn has gradient boosted trees for Huber's loss too, but they change delta from tree to tree.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def default_regressor(loss: TargetLoss) -> Any:
 
 
 def default_risk_model() -> Any:
-    """Give extremely randomised trees with leaves large enough to average the noise of the residuals."""
+    """Return extremely randomised trees with leaves large enough to average the noise of the residuals."""
     return ExtraTreesRegressor(min_samples_leaf=5)
 
 
@@ -83,7 +83,7 @@ def check_subestimator(estimator: Any, name: str) -> None:
 
 
 def for_targets(estimator: Any, count: int) -> Any:
-    """Give the estimator, or one that fits a copy of it to each target if it can predict only one of several.
+    """Return the estimator, wrapped in a MultiOutputRegressor if it cannot predict all targets.
 
     Examples
     --------
@@ -92,12 +92,12 @@ def for_targets(estimator: Any, count: int) -> Any:
     >>> for_targets(Ridge(), 2), for_targets(SVR(), 2), for_targets(SVR(), 1)
     (Ridge(), MultiOutputRegressor(estimator=SVR()), SVR())
     """
-    able = count == 1 or (hasattr(estimator, "__sklearn_tags__") and get_tags(estimator).target_tags.multi_output)
-    return estimator if able else MultiOutputRegressor(estimator)
+    supported = count == 1 or (hasattr(estimator, "__sklearn_tags__") and get_tags(estimator).target_tags.multi_output)
+    return estimator if supported else MultiOutputRegressor(estimator)
 
 
 def seeded(estimator: Any, random: np.random.RandomState) -> Any:
-    """Give an unfitted copy in which every `random_state` that is None is drawn from `random`."""
+    """Return an unfitted copy in which every `random_state` that is None is drawn from `random`."""
     copy = clone(estimator)
     unset = [
         name
@@ -110,13 +110,13 @@ def seeded(estimator: Any, random: np.random.RandomState) -> Any:
 def fit_subestimator(estimator: Any, X: Any, y: Floats, weight: Floats) -> Any:
     """Fit an estimator to weighted rows; one without `sample_weight` is fitted to copies of the rows.
 
-    A constant target, which some regressors refuse, is learned by a dummy regressor.
+    Some regressors do not accept a constant target, so a dummy regressor is fitted to it.
     """
     if is_constant_target(y):
         return DummyRegressor().fit(X, y)
     if np.ptp(weight) == 0:
         return estimator.fit(X, y)
-    # MultiOutputRegressor has the parameter whether its copies do or not
+    # MultiOutputRegressor always has the parameter, so check the estimator inside
     single = estimator.estimator if isinstance(estimator, MultiOutputRegressor) else estimator
     if has_fit_parameter(single, "sample_weight"):
         return estimator.fit(X, y, sample_weight=weight)
@@ -125,11 +125,11 @@ def fit_subestimator(estimator: Any, X: Any, y: Floats, weight: Floats) -> Any:
 
 
 def _copies(weight: Floats, estimator: Any) -> NDArray[np.intp]:
-    wrong = (weight != np.rint(weight)) | (weight > _MOST_COPIES)
+    wrong = (weight != np.rint(weight)) | (weight > _MAX_COPIES)
     if wrong.any():
         raise ValueError(
             f"{type(estimator).__name__} takes no sample_weight, so weights must be whole numbers of copies, "
-            f"at most {_MOST_COPIES}, got {weight[wrong][0]}"
+            f"at most {_MAX_COPIES}, got {weight[wrong][0]}"
         )
     return weight.astype(np.intp)
 
@@ -142,7 +142,7 @@ def predict(model: Any, X: Any, n_targets: int = 1) -> Prediction:
 
 
 def _member_predictions(model: Any, X: Any, n_targets: int) -> Floats:
-    """Give predictions (member, row), or (member, row, output) for several targets."""
+    """Return predictions (member, row), or (member, row, output) for several targets."""
     shape = (len(X),) if n_targets == 1 else (len(X), n_targets)
     if hasattr(model, "predict_members"):
         prediction = np.asarray(model.predict_members(X), dtype=np.float64)

@@ -1,7 +1,7 @@
 """Acceptance by the cost of a rejection, or by a budget of rejections.
 
-A score is larger for rows to accept first, as the result of `decision_function`. A risk is an expected loss, as the
-result of `RiskRejector.expected_loss`; ``-risk`` is a score.
+Rows with a larger score are accepted first, as with `decision_function`. A risk is an expected loss, such as the result
+of `RiskRejector.expected_loss`; ``-risk`` is a score.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["break_ties", "by_budget", "by_cost"]
 
 Floats = NDArray[np.float64]
 
-_TINY_SHARE = 1e-9  # of a score: far below any difference that matters
-_LEAST = 1e-290  # noise for scores of zero
+_RELATIVE_NOISE = 1e-9  # far below any relevant difference of scores
+_MIN_SCALE = 1e-290  # scale of the noise for scores of zero
 
 
 def by_cost(risk: ArrayLike, cost: ArrayLike) -> NDArray[np.bool_]:
@@ -58,7 +58,7 @@ def by_budget(
 ) -> float:
     """Find the threshold t such that accepting where ``score > t`` rejects the share `budget`.
 
-    The rows need no labels. They must not be training rows, and must come from the distribution of the new rows.
+    The rows need no targets. They must not be training rows, and must come from the same distribution as the new rows.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def by_budget(
     budget : float
         The share g of rows to reject, from 0 to 1.
     finite_sample : bool, default=True
-        If True, accept down to the ``ceil((1 - g) (m + 1))``-th largest score: a new row is then rejected with
+        If True, accept down to the ``ceil((1 - g) (m + 1))``-th largest score. A new row is then rejected with
         probability at most g, for any distribution. If False, accept down to the ``ceil((1 - g) m)``-th, the plug-in
         rule, which rejects at most the share g of the calibration rows.
     random_state : int or RandomState, optional
@@ -129,11 +129,11 @@ def break_ties(score: ArrayLike, random_state: int | np.random.RandomState | Non
     """
     rows = _rows(score, "score")
     noise = check_random_state(random_state).uniform(size=len(rows))
-    return np.asarray(rows - _TINY_SHARE * np.maximum(np.abs(rows), _LEAST) * noise)
+    return np.asarray(rows - _RELATIVE_NOISE * np.maximum(np.abs(rows), _MIN_SCALE) * noise)
 
 
 def _accepted(budget: float, total: int) -> int:
-    """Compute ``ceil((1 - g) total)``, robust against rounding errors just above an integer."""
+    """Compute ``ceil((1 - g) total)``, rounded first so that a rounding error does not add one."""
     return math.ceil(round((1 - budget) * total, 9))
 
 

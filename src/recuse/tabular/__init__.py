@@ -1,1 +1,1 @@
-"""A user's table as numbers: encoded features, canonical rows, units and folds."""
+"""Preparation of tables: encoding of features, canonical rows, units and folds."""

@@ -1,4 +1,4 @@
-"""Reading the cells of a pandas column as numbers, dates or categories, whatever its dtype."""
+"""Conversion of pandas columns of any dtype to numbers, dates or categories."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 _MISSING_WORDS = {"", "-", "--", ".", "?", "n/a", "#n/a", "na", "nan", "nil", "none", "null", "missing", "unknown"}
 
-_FEW_STRAY_TEXTS = 0.9  # share of numbers from which on a column of text counts as numbers
-_SOME_STRAY_TEXTS = 0.5  # the same, where some cells are true numbers or all other texts mean "missing"
+_MIN_NUMBERS = 0.9  # minimum share of numbers in a column of text that is read as numbers
+_MIN_NUMBERS_CLEAR = 0.5  # the same if some cells are not text, or all other texts mean "missing"
 
 
 class Kind(StrEnum):
-    """How a column is encoded."""
+    """The kinds of columns, which are encoded differently."""
 
     NUMBER = "numbers"
     DATE = "dates or times"
@@ -45,11 +45,11 @@ _KIND_OF_OBJECTS = {
 
 
 def kind_of(column: pd.Series[Any]) -> Kind:
-    """Tell how to encode a column with at least one value.
+    """Return the kind of a column with at least one value.
 
-    Text is a date if every cell is an ISO date. It is a number if nearly all cells are numbers and the others explain
-    why the column is text, such as "n/a", or if some are not whole. Whole numbers as text remain categories: they are
-    usually codes.
+    A column of text is read as dates if every cell is an ISO date. It is read as numbers if all cells are numbers and
+    some are not integers, or if most cells are numbers and the others are text such as "n/a". A column of integers as
+    text, or with leading zeros, remains categories, since such numbers are usually codes.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def _kind_of_objects(column: pd.Series[Any]) -> Kind:
 
 
 def _are_numbers(cells: list[Any], count: NDArray[np.intp]) -> bool:
-    """Whether distinct cells, each found in `count` rows, are numbers apart from a few texts."""
+    """Whether distinct cells, which occur in `count` rows each, are numbers except for a few texts."""
     numbers = _parsed(pd.Series(cells, dtype=object))
     known = ~np.isnan(numbers)
     if not known.any() or any(isinstance(cell, str) and _LEADING_ZERO.match(cell.strip()) for cell in cells):
@@ -92,14 +92,14 @@ def _are_numbers(cells: list[Any], count: NDArray[np.intp]) -> bool:
     if known.all():
         return not all_text or bool((np.floor(numbers) != numbers).any())
     strays = {str(cell).strip().lower() for cell, number in zip(cells, known, strict=True) if not number}
-    least = _SOME_STRAY_TEXTS if not all_text or strays <= _MISSING_WORDS else _FEW_STRAY_TEXTS
+    least = _MIN_NUMBERS_CLEAR if not all_text or strays <= _MISSING_WORDS else _MIN_NUMBERS
     return bool(count[known].sum() >= least * count.sum())
 
 
 def read_numbers(column: pd.Series[Any]) -> tuple[Floats, Flags]:
-    """Give the numbers of a column, NaN where there is none, and mark the cells that hold something else.
+    """Return the numbers of a column, NaN for other cells, and a mask of the cells that hold something else.
 
-    Durations become seconds, times of the day seconds since midnight.
+    Durations are converted to seconds, and times of day to seconds since midnight.
 
     Examples
     --------
@@ -154,9 +154,9 @@ def check_finite(column: pd.Series[Any], values: Floats) -> None:
 
 
 def read_dates(column: pd.Series[Any], zone: str | None) -> tuple[Times, Flags]:
-    """Give the times of a column on the clock of a time zone, NaT where there is none, and mark other cells.
+    """Return the local times of a column in a time zone, NaT for other cells, and a mask of cells that are not dates.
 
-    Times without a zone are taken as they are.
+    Times without a zone are not converted.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def read_dates(column: pd.Series[Any], zone: str | None) -> tuple[Times, Flags]:
 
 
 def zone_of(column: pd.Series[Any]) -> str | None:
-    """Give the name of the time zone of a column of dates with such a dtype.
+    """Return the name of the time zone in the dtype of a column of dates, or None.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def _parsed_dates(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _plain_date(cell: Any) -> Any:
-    """Give what pandas parses to a date only if it is one."""
+    """Return the cell in a form that pandas parses, or None if it is not a date."""
     if isinstance(cell, pd.Period):
         return cell.to_timestamp()
     return cell if isinstance(cell, str | dt.date | np.datetime64) else None
@@ -210,7 +210,7 @@ def _has_zone(cells: pd.Series[Any]) -> bool:
 
 
 def read_levels(column: pd.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:
-    """Give the distinct values of a column and, for each row, the position of its value, -1 where it is missing.
+    """Return the position of each row's value among the distinct values, -1 if it is missing, and the distinct values.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def read_levels(column: pd.Series[Any]) -> tuple[NDArray[np.intp], list[Any]]:
         return np.asarray(column.cat.codes, dtype=np.intp), list(column.cat.categories)
     try:
         codes, levels = pd.factorize(column.astype(object).to_numpy())
-    except TypeError as error:  # lists, dicts and other values that cannot be compared
+    except TypeError as error:  # lists, dicts and other values that are not hashable
         example = column.dropna().iloc[0]
         raise ValueError(
             f"column {column.name!r} must hold numbers, text, dates or categories, got {example!r:.80}"

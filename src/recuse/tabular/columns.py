@@ -1,4 +1,4 @@
-"""How one column of a table is encoded: as a number, as categories, or not at all."""
+"""Encoding of columns of numbers and of categories."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["CategoryColumn", "Cells", "Column", "DroppedColumn", "NumericColumn"
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-MOST_LEVELS = 50
+MAX_LEVELS = 50
 _SHOWN_LEVELS = 10
 _LARGEST_SQUARED = 1e150  # squares of larger numbers may overflow
 
 
 @dataclass(frozen=True)
 class Cells:
-    """How far the cells of one column are from what training had.
+    """Novelty of the cells of one column, compared with the training rows.
 
-    `unknown` marks values that training did not have, such as a new category, and `new_gap` missing values in a column
-    that had none in training; both have novelty 1.
+    `unknown` marks values that did not occur in training, such as a new category. `new_gap` marks missing values in a
+    column without missing values in training. Both have novelty 1.
     """
 
     novelty: Floats  # (row,)
@@ -36,7 +36,7 @@ class Cells:
 
 
 class Column(Protocol):
-    """What was learned of one column: plain data."""
+    """Interface of the learned encoding of one column."""
 
     @property
     def name(self) -> Any:
@@ -55,7 +55,7 @@ class Column(Protocol):
         """What the column must hold, for error messages."""
 
     def encode(self, column: pd.Series[Any], features: Floats, *, keep: bool) -> Cells:
-        """Write the features of the column into `features` (row, feature), which is zero before.
+        """Write the features of the column into `features` (row, feature), which must be zero.
 
         `keep` is as in `TableEncoder(unseen="keep")`.
         """
@@ -70,11 +70,11 @@ class Range:
 
     @property
     def margin(self) -> float:
-        """How far outside the range a number has novelty 1: half the width, with room for rounding."""
+        """Distance from the range at which novelty is 1: half the width, with a tolerance for rounding."""
         return max(self.high / 2 - self.low / 2, 1e-6 * max(abs(self.low), abs(self.high)), np.finfo(np.float64).tiny)
 
     def novelty(self, values: Floats) -> Floats:
-        """Give 0 inside the range, rising to 1 at the margin.
+        """Return 0 inside the range, increasing to 1 at the margin.
 
         Examples
         --------
@@ -92,7 +92,7 @@ class Range:
 
 @dataclass(frozen=True)
 class NumericColumn:
-    """A column of numbers, standardised; missing ones take the mean, with a flag if there were any in training."""
+    """A column of standardised numbers; missing ones get the mean, and a flag if training had missing numbers."""
 
     name: Any
     mean: float
@@ -118,14 +118,14 @@ class NumericColumn:
         unit = 1.0 if np.abs(known).max() < _LARGEST_SQUARED else _LARGEST_SQUARED
         mean = float(np.average(known / unit, weights=weight)) * unit
         scale = float(np.average((known / unit - mean / unit) ** 2, weights=weight) ** 0.5) * unit
-        # the scale of a column that is constant up to rounding is only rounding
+        # the scale of a constant column is only a rounding error
         constant = scale <= 10 * np.finfo(np.float64).eps * max(abs(mean), np.finfo(np.float64).tiny)
         limits = Range(float(known.min()), float(known.max()))
         return cls(column.name, mean, 1.0 if constant else scale, bool(missing.any()), limits, had_text)
 
     @property
     def n_features(self) -> int:
-        """One, and the flag."""
+        """One for the number, and one for the flag."""
         return 1 + self.flag_missing
 
     @property
@@ -176,24 +176,24 @@ class CategoryColumn:
 
     @classmethod
     def learn(cls, column: pd.Series[Any], weight: Floats) -> CategoryColumn | DroppedColumn:
-        """Learn the levels; drop text that identifies rows."""
+        """Learn the levels; drop a column of text that identifies rows."""
         codes, cells = read_levels(column)
         known = codes >= 0
         declared = isinstance(column.dtype, pd.CategoricalDtype)
         seen = np.bincount(codes[known], minlength=len(cells)) > 0
         flag_missing = not bool(known.all())
-        if not declared and len(cells) > MOST_LEVELS and len(cells) > known.sum() / 2:
+        if not declared and len(cells) > MAX_LEVELS and len(cells) > known.sum() / 2:
             return DroppedColumn.warn(
                 column.name, f"{len(cells):,} different texts in {len(column):,} rows identify rows"
             )
-        if declared and len(cells) <= MOST_LEVELS:
+        if declared and len(cells) <= MAX_LEVELS:
             absent = tuple(cell for cell, present in zip(cells, seen, strict=True) if not present)
             return cls(column.name, tuple(cells), flag_missing, absent=absent)
         count = np.bincount(codes[known], weights=weight[known], minlength=len(cells))
         order = [place for place in (range(len(cells)) if declared else _sorted(cells)) if seen[place]]
         kept = set(order)
-        if len(order) > MOST_LEVELS:
-            kept = set(sorted(order, key=lambda place: -count[place])[: MOST_LEVELS - 1])  # ties stay in order
+        if len(order) > MAX_LEVELS:
+            kept = set(sorted(order, key=lambda place: -count[place])[: MAX_LEVELS - 1])  # ties stay in order
         levels = tuple(cells[place] for place in order if place in kept)
         return cls(column.name, levels, flag_missing, tuple(cells[place] for place in order if place not in kept))
 
@@ -229,14 +229,14 @@ class CategoryColumn:
         return Cells((unknown | new_gap).astype(np.float64), unknown, new_gap)
 
     def _places(self) -> dict[Any, int]:
-        """The feature of every level with one."""
+        """Return the position of the feature of every level."""
         own = {level: place for place, level in enumerate(self.levels)}
         return {**own, **dict.fromkeys(self.pooled, len(self.levels))}
 
 
 @dataclass(frozen=True)
 class DroppedColumn:
-    """A column without any use as a feature."""
+    """A column that is not used as a feature."""
 
     name: Any
     reason: str
@@ -249,7 +249,7 @@ class DroppedColumn:
 
     @property
     def n_features(self) -> int:
-        """None."""
+        """Zero."""
         return 0
 
     @property
@@ -263,13 +263,13 @@ class DroppedColumn:
         return "anything"
 
     def encode(self, column: pd.Series[Any], features: Floats, *, keep: bool) -> Cells:
-        """Write nothing."""
+        """Leave the features unchanged; no cell is novel."""
         none = np.zeros(len(column), np.bool_)
         return Cells(np.zeros(len(column)), none, none)
 
 
 def _sorted(cells: list[Any]) -> list[int]:
-    """Give the positions of levels in a fixed order: by type, then by value."""
+    """Return the positions of the levels, sorted by type, then by value."""
     try:
         return sorted(range(len(cells)), key=lambda place: (str(type(cells[place])), cells[place]))
     except TypeError:  # hashable, but without an order

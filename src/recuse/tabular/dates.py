@@ -24,8 +24,8 @@ class DateColumn:
     """A column of dates or times.
 
     The features are the standardised time, the sine and cosine of each of `cycles` (of "month", "weekday" and "hour"
-    those that vary in training), and a flag if training had missing dates. All are read off the clock of the time zone
-    of the training column. Dates outside the training range are novel in the way numbers are.
+    those that vary in training), and a flag if training had missing dates. All are computed in the time zone of the
+    training column. Dates outside the training range have a novelty as numbers have.
     """
 
     trend: NumericColumn
@@ -74,12 +74,12 @@ class DateColumn:
 
 
 def _seconds(times: Times) -> Floats:
-    """Give seconds since 1970 (row,), NaN for NaT."""
+    """Return seconds since 1970 (row,), NaN for NaT."""
     return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)
 
 
 def _phase(times: Times, cycle: str) -> Floats:
-    """Give the position in a cycle (row,), from 0 to 1, NaN for NaT."""
+    """Return the position in a cycle (row,), from 0 to 1, NaN for NaT."""
     days = times.astype("datetime64[D]")
     if cycle == "month":
         phase = (times.astype("datetime64[M]").astype(np.int64) % 12) / 12

@@ -36,32 +36,32 @@ class Encoded:
 
 
 class TableEncoder:
-    """Learn from a table how to turn such tables into features.
+    """Encode tables as float64 features.
 
-    - Numbers and durations are standardised. A missing number takes the mean, and a flag marks it if training had
-      missing numbers too. Outside the training range the novelty rises from 0 at its end to 1 at half its width
-      beyond, and the number is clipped there.
+    - Numbers and durations are standardised. A missing number is replaced by the mean, with a flag if training had
+      missing numbers. Outside the training range, the novelty increases from 0 to 1 over half the width of the range,
+      and numbers beyond that are clipped.
     - Text, booleans and pandas categories have one feature for each level, and one for missing cells if training had
-      any. Of more than 50 levels, the 49 most frequent have a feature each and the others share one. Text with more
-      than 50 levels that differs in more than half of the rows identifies rows: such a column is dropped.
+      any. Of more than 50 levels, the 49 most frequent have a feature each and the others share one. A column of text
+      with more than 50 levels, and more levels than half the number of rows, identifies rows and is dropped.
     - Dates and times become a trend and the sine and cosine of month, weekday and time of day, if these vary.
     - A few texts such as "n/a" among numbers count as missing. A column without any value is dropped. Both give a
       warning.
 
-    A category that no training row has, declared or not, is encoded as missing and has novelty 1, and so has a missing
-    value in a column that had none in training.
+    A category without training rows, declared or not, is encoded as missing and has novelty 1. A missing value in a
+    column that had none in training also has novelty 1.
 
     Parameters
     ----------
     unseen : {"novel", "error", "keep"}, default="novel"
-        With "error", unseen categories and new missing values raise a ValueError. With "keep", the novelty is the same
-        but features stay unlimited: numbers are not clipped, and a category that was declared but not seen has its own
-        feature. Published experiments that did so are reproduced this way.
+        With "error", unseen categories and new missing values raise a ValueError. With "keep", the novelty is the same,
+        but numbers are not clipped, and a category that was declared but not seen has its own feature, as in published
+        experiments.
 
     Attributes
     ----------
     columns_ : list of Column
-        What was learned of each column: frozen dataclasses of numbers, text and tuples.
+        The learned encoding of each column: frozen dataclasses of numbers, text and tuples.
 
     Examples
     --------
@@ -88,24 +88,24 @@ class TableEncoder:
         weight = np.ones(len(frame)) if sample_weight is None else sample_weight
         columns = [_learn(frame[name], weight) for name in frame.columns]
         if sum(column.n_features for column in columns) == 0:
-            raise ValueError(f"X must have at least one column to learn from, got none of use among {len(columns)}")
+            raise ValueError(f"X must have at least one column to learn from, got none, {len(columns)} dropped")
         self._named = isinstance(X, pd.DataFrame)
         self.columns_ = columns
         return self
 
     def transform(self, X: pd.DataFrame | Floats) -> Floats:
-        """Give features (row, feature)."""
+        """Return features (row, feature)."""
         return self.encode(X).features
 
     def encode(self, X: pd.DataFrame | Floats) -> Encoded:
-        """Give features (row, feature) and the novelty of each cell (row, column)."""
+        """Return features (row, feature) and the novelty of each cell (row, column)."""
         frame = self._frame(X)
         features, novelty = np.zeros((len(frame), self.n_features)), np.zeros((len(frame), len(self.columns_)))
         for place, (learned, part) in enumerate(zip(self.columns_, self.slices, strict=True)):
             column = frame[learned.name]
             cells = learned.encode(column, features[:, part], keep=self.unseen == "keep")
             if self.unseen == "error":
-                _refuse(learned, column, cells)
+                _raise_if_unseen(learned, column, cells)
             novelty[:, place] = cells.novelty
         return Encoded(features, novelty)
 
@@ -147,21 +147,21 @@ def _learn(column: pd.Series[Any], weight: Floats) -> Column:
     return NumericColumn.learn(column, weight) if kind is Kind.NUMBER else CategoryColumn.learn(column, weight)
 
 
-def _refuse(learned: Column, column: pd.Series[Any], cells: Cells) -> None:
-    """Raise an error for the first cell that training had no example of."""
+def _raise_if_unseen(learned: Column, column: pd.Series[Any], cells: Cells) -> None:
+    """Raise an error for the first unseen category or new missing value."""
     if cells.unknown.any():
         row, count = int(cells.unknown.argmax()), int(cells.unknown.sum())
         raise ValueError(
             f"column {learned.name!r} must hold {learned.expected}, got {column.iloc[row]!r:.80} "
-            f"at {row_name(row, column.index)}{_of_all(count)}"
+            f"at {row_name(row, column.index)}{_first_of(count)}"
         )
     if cells.new_gap.any():
         row, count = int(cells.new_gap.argmax()), int(cells.new_gap.sum())
         raise ValueError(
             f"column {learned.name!r} must have no missing value, as in training, got one "
-            f"at {row_name(row, column.index)}{_of_all(count)}"
+            f"at {row_name(row, column.index)}{_first_of(count)}"
         )
 
 
-def _of_all(count: int) -> str:
+def _first_of(count: int) -> str:
     return "" if count == 1 else f", the first of {count:,} such rows"

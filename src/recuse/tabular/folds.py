@@ -1,4 +1,4 @@
-"""Splits of the training rows: folds for cross-fitting and held-out rows, both by group."""
+"""Folds for cross-fitting and held-out rows, which keep groups together."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _TRAIN, _TEST = 1, 2
 def check_folds(cv: Any) -> None:
     """Check the form of `cv`, before there are rows to split."""
     divides = hasattr(cv, "split") or hasattr(cv, "__iter__")
-    usable = is_count(cv, least=2) or (divides and not isinstance(cv, str))  # text has a method `split` too
+    usable = is_count(cv, least=2) or (divides and not isinstance(cv, str))  # str has a method `split` too
     require(usable, "cv", "an int >= 2, a splitter or an iterable of (train, test)", cv)
 
 
 def mark_splits(cv: Any, X: Any, y: NDArray[np.float64], groups: ArrayLike | None) -> NDArray[np.int8] | None:
-    """Mark each row (row, split) as part of the training or the test rows; None where `cv` is a number.
+    """Mark each row as training or test row of each split (row, split); None if `cv` is a number.
 
     The marks stay with the rows when these are merged and sorted.
     """
@@ -41,10 +41,10 @@ def mark_splits(cv: Any, X: Any, y: NDArray[np.float64], groups: ArrayLike | Non
 
 
 def folds_of(rows: Rows, cv: Any, random: np.random.RandomState) -> list[Split]:
-    """Split the rows into `cv` folds at random, or as their marks say.
+    """Split the rows into `cv` folds at random, or according to their marks.
 
     A number of folds keeps the rows of a group together. The test parts of a user's splitter must not overlap; rows in
-    none of them, as with ``TimeSeriesSplit``, serve for training only.
+    none of them, as with ``TimeSeriesSplit``, are used for training only.
     """
     if rows.part.shape[1] == 0:
         return _random_folds(rows.group, cv, random)
@@ -68,9 +68,9 @@ def is_partition(splits: list[Split], n_rows: int) -> bool:
 
 
 def splits_of_tested(splits: list[Split]) -> tuple[NDArray[np.intp], list[Split]]:
-    """Give the rows in test parts, and among these the splits that leave out one test part each.
+    """Return the rows in test parts, and splits of these rows that leave out one test part each.
 
-    Models of out-of-fold errors are cross-fitted by these splits.
+    Models of out-of-fold errors are cross-fitted with these splits.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def splits_of_tested(splits: list[Split]) -> tuple[NDArray[np.intp], list[Split]
 
 
 def held_out_split(rows: Rows, fraction: float, random: np.random.RandomState) -> Split:
-    """Hold out a random share of the rows, groups as a whole; at least one row, and not all."""
+    """Hold out a random share of the rows, at least one and not all; groups stay together if there are enough."""
     count = len(rows)
     if _is_grouped(rows.group):
         splitter = GroupShuffleSplit(n_splits=1, test_size=fraction, random_state=random)

@@ -14,12 +14,12 @@ from recuse.costs import row_values
 __all__ = ["Origin", "Rows", "is_constant_target"]
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows passed to `fit` are among the canonical rows.
+    """Positions of the rows passed to `fit` among the canonical rows.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Origin:
     cost : ndarray of shape (given row,)
     """
 
-    place: Places
+    place: Indices
     index: pd.Index[Any] | None
     cost: Floats
 
@@ -39,8 +39,8 @@ class Origin:
 class Rows:
     """Checked rows in the user's units.
 
-    `fit` merges equal rows into one row of their joint weight and sorts them before anything random happens. So a
-    weight of two equals two copies, the order of the rows does not matter, and copies of a row share a fold.
+    `fit` merges equal rows into one row with the sum of their weights, and sorts the rows before any random choice. So
+    a weight of two equals two copies, the order of the rows does not matter, and copies of a row share a fold.
 
     Attributes
     ----------
@@ -49,8 +49,7 @@ class Rows:
     y : ndarray of shape (row,), or (row, output) for several targets
     cost, weight : ndarray of shape (row,)
     group : ndarray of int of shape (row,)
-        Rows of one group never stand on both sides of a split: the groups passed to `fit`, else rows with equal
-        features.
+        Rows of one group are kept together by splits: the groups passed to `fit`, or else rows with equal features.
     part : ndarray of int8 of shape (row, split)
         Role of the row in each split of a user's splitter; empty without one. See `recuse.tabular.folds`.
     origin : Origin or None
@@ -61,7 +60,7 @@ class Rows:
     y: Floats
     cost: Floats
     weight: Floats
-    group: Places
+    group: Indices
     part: NDArray[np.int8]
     origin: Origin | None = field(default=None, repr=False)
 
@@ -137,7 +136,7 @@ class Rows:
         return len(self.y)
 
     def _merged(self, key: Floats) -> Self:
-        """Give the distinct rows by rising key, equal ones as one row of their joint weight."""
+        """Return the distinct rows sorted by key; equal rows become one row with the sum of their weights."""
         present = np.flatnonzero(self.weight > 0)
         order, first = _sorted_distinct(key[present])
         present = present[order]
@@ -149,14 +148,14 @@ class Rows:
         weight = np.add.reduceat(self.weight[present], first)
         return replace(self.take(present[first]), weight=weight, origin=Origin(place, index, self.cost))
 
-    def take(self, rows: Places) -> Self:
-        """Give some of the rows."""
+    def take(self, rows: Indices) -> Self:
+        """Return some of the rows."""
         X = self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows]
         return type(self)(X, self.y[rows], self.cost[rows], self.weight[rows], self.group[rows], self.part[rows])
 
 
 def is_constant_target(y: Floats) -> bool:
-    """Whether all rows have the same target, or the same of several.
+    """Whether all rows have the same target or the same targets.
 
     Examples
     --------
@@ -166,8 +165,8 @@ def is_constant_target(y: Floats) -> bool:
     return not np.ptp(y, axis=0).any()
 
 
-def _sorted_distinct(key: Floats) -> tuple[Places, Places]:
-    """Give the order that sorts the rows of `key`, and where in that order each distinct row starts."""
+def _sorted_distinct(key: Floats) -> tuple[Indices, Indices]:
+    """Return the order that sorts the rows of `key`, and the positions in that order where distinct rows start."""
     key = key + 0.0  # no negative zeros
     order = np.lexsort(key.T)
     key = key[order]
@@ -175,8 +174,8 @@ def _sorted_distinct(key: Floats) -> tuple[Places, Places]:
     return order, np.flatnonzero(np.append(True, ~same.all(axis=1)))
 
 
-def _row_codes(features: Floats) -> Places:
-    """Give equal rows equal numbers, counted from 0."""
+def _row_codes(features: Floats) -> Indices:
+    """Return the number of each row's distinct row, counted from 0."""
     if features.shape[1] == 0:
         return np.zeros(len(features), np.intp)
     order, first = _sorted_distinct(features)
@@ -187,8 +186,8 @@ def _row_codes(features: Floats) -> Places:
     return codes
 
 
-def _group_codes(groups: ArrayLike, n_rows: int) -> Places:
-    """Give rows of one group the same number."""
+def _group_codes(groups: ArrayLike, n_rows: int) -> Indices:
+    """Return the number of each row's group."""
     values = pd.Series(groups) if not isinstance(groups, pd.Series) else groups
     if len(values) != n_rows:
         raise ValueError(f"groups must have one value for each of {n_rows} rows, got {len(values)}")
@@ -201,7 +200,7 @@ def _group_codes(groups: ArrayLike, n_rows: int) -> Places:
 
 
 def _sortable(X: pd.DataFrame | Floats) -> Floats:
-    """Give numbers (row, column) that are equal where the cells are, whatever the type of the column."""
+    """Return numbers (row, column) that are equal if and only if the cells are, for columns of any type."""
     if not isinstance(X, pd.DataFrame):
         return X
     return np.column_stack([np.empty((len(X), 0)), *(_sortable_column(X[name]) for name in X.columns)])
@@ -210,7 +209,7 @@ def _sortable(X: pd.DataFrame | Floats) -> Floats:
 def _sortable_column(column: pd.Series[Any]) -> Floats:
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    text = column.astype(object).map(repr).to_numpy(dtype=object)  # tells 1 from "1"
+    text = column.astype(object).map(repr).to_numpy(dtype=object)  # distinguishes 1 from "1"
     text[column.isna()] = ""
     codes, _ = pd.factorize(text, sort=True)
     return codes.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Conversion of any kind of feature table to a pandas DataFrame or a float array."""
+"""Conversion of feature tables of any type to a pandas DataFrame or a float array."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 def as_table(X: Any) -> pd.DataFrame | Floats:
-    """Give features as a DataFrame if they have names or text, else as a float array.
+    """Return features as a DataFrame if they have names or text, else as a float array.
 
     Parameters
     ----------
@@ -66,12 +66,12 @@ def _checked_frame(X: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cells(X: Any) -> NDArray[Any] | None:
-    """Give the cells of an array with text or other objects that are not numbers, None if all are numbers."""
+    """Return the cells of an array with text or other objects that are not numbers, None if all are numbers."""
     if not isinstance(X, list | tuple | np.ndarray):
         return None
     cells = np.asarray(X)
     if cells.dtype.kind in "US" and not isinstance(X, np.ndarray):
-        cells = np.array(X, dtype=object)  # numpy made text of the numbers beside text
+        cells = np.array(X, dtype=object)  # numpy has converted numbers next to text to text
     if cells.dtype.kind not in "OUSMm":
         return None
     try:
@@ -86,7 +86,7 @@ def _cells(X: Any) -> NDArray[Any] | None:
 
 
 def _plain(column: NDArray[Any]) -> pd.Series[Any]:
-    """Give one column with the type of its cells; numbers that numpy made text of beside text become numbers."""
+    """Return one column with the type of its cells; numbers that numpy has converted to text are restored."""
     if column.dtype.kind not in "US":
         return pd.Series(column).infer_objects()
     try:

@@ -1,4 +1,4 @@
-"""How features, targets and costs enter the engine, and how results return to the user's units."""
+"""Conversion between the user's units and those of the training engine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Units:
-    """How features, targets and costs enter the engine, learned from the training rows.
+    """Conversion of features, targets and costs to the units of the engine, learned from the training rows.
 
-    The target is standardised, so that one set of learning rates suits all units; the cost shrinks by what the loss
-    does (for the squared error, by the square of the same factor), which leaves every decision as it was. Several
-    targets are divided by the same factor, so that the mean over them stays what it is. A cost that varies by row
-    becomes one more input of the rejector, as its standardised logarithm.
+    The target is standardised, so that the same learning rates suit all units. Costs are divided by the same factor as
+    the loss (for the squared error, the square of the scale), so that decisions do not change. All targets are divided
+    by the same scale, so that the mean over them keeps its meaning. The standardised logarithm of a cost that varies by
+    row is another input of the rejector.
     """
 
     encoder: TableEncoder
@@ -45,7 +45,7 @@ class Units:
         loss: TargetLoss = SQUARED,
         unseen: Unseen = "novel",
     ) -> Self:
-        """Learn the features from `everything` and the scales from the part trained on."""
+        """Learn the encoding from `everything`, and the scales of target and cost from `train`."""
         encoder = TableEncoder(unseen).fit(everything.X, everything.weight)
         mean, scale = target_moments(train.y, train.weight)
         if not scale_target:
@@ -57,7 +57,7 @@ class Units:
 
     @property
     def n_outputs(self) -> int:
-        """How many targets there are."""
+        """Number of targets."""
         return 1 if isinstance(self.target_mean, float) else len(self.target_mean)
 
     @property
@@ -66,31 +66,31 @@ class Units:
         return self.target_loss.scaled(self.target_scale)
 
     def features(self, X: Any) -> Floats:
-        """Give the inputs of the regressor (row, feature)."""
+        """Return the inputs of the regressor (row, feature)."""
         return self.encoder.transform(X)
 
     def rejector_features(self, features: Floats, cost: Floats) -> Floats:
-        """Give the inputs of the rejector (row, feature): the same, and the cost where it varies."""
+        """Return the inputs of the rejector (row, feature): the features, and the cost if it varies."""
         if self.log_cost is None:
             return features
         floor, mean, scale = self.log_cost
         return np.column_stack([features, (np.log(cost + floor) - mean) / scale])
 
     def cost(self, cost: Floats) -> Floats:
-        """Give costs in the units of the engine."""
+        """Return costs in the units of the engine."""
         return cost / self.target_loss.unit(self.target_scale)
 
     def loss(self, loss: Floats) -> Floats:
-        """Give losses of the engine in the user's units."""
+        """Return losses of the engine in the user's units."""
         return loss * self.target_loss.unit(self.target_scale)
 
     def prediction(self, output: Floats) -> Floats:
-        """Give outputs (..., row) of the regressor in the user's units; of several, (..., row, output)."""
+        """Return outputs (..., row) of the regressor in the user's units; for several targets (..., row, output)."""
         by_row = output if self.n_outputs == 1 else np.swapaxes(output, -1, -2)
         return by_row * self.target_scale + self.target_mean
 
     def errors(self, output: Floats, rows: Rows) -> Floats:
-        """Give the losses (row,) of outputs (row,) or (output, row), in the user's units."""
+        """Return the losses (row,) of outputs (row,) or (output, row), in the user's units."""
         return self.target_loss.of_rows(self.prediction(output) - rows.y)
 
 
@@ -101,13 +101,13 @@ def _learn_log(rows: Rows) -> tuple[float, float, float]:
 
 
 def moments(values: Floats, weight: Floats) -> tuple[float, float]:
-    """Give the weighted mean and standard deviation."""
+    """Return the weighted mean and standard deviation."""
     mean = np.average(values, weights=weight)
     return float(mean), float(np.average((values - mean) ** 2, weights=weight) ** 0.5)
 
 
 def target_moments(y: Floats, weight: Floats) -> tuple[float | Floats, float]:
-    """Give the weighted mean of each target and one standard deviation: for several, the root of the mean variance."""
+    """Return the weighted mean of each target, and one standard deviation: the root of the mean variance."""
     if y.ndim == 1:
         return moments(y, weight)
     mean, scale = zip(*(moments(column, weight) for column in y.T), strict=True)

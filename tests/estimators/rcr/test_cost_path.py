@@ -107,7 +107,7 @@ def test_no_training_rows_are_kept():
         (MODEL, [], "costs must be one cost or more"),
         (MODEL, [1.0, -1.0], "cost must be >= 0"),
         (MODEL, [1.0, (0.5, 2.0)], r"costs must be numbers, got \(0.5, 2.0\)"),
-        (clone(MODEL).set_params(cost_range=(0.5, 2.0)), [1.0], "cost_range must be None, since every cost is fitted"),
+        (clone(MODEL).set_params(cost_range=(0.5, 2.0)), [1.0], "cost_range must be None, since each cost is fitted"),
     ],
 )
 def test_what_cannot_be_done_is_said(model, costs, message):

@@ -545,7 +545,7 @@ class TestNetworks:
         assert len({row.tobytes() for row in said}) == 6
 
     def test_a_diverged_training_is_dropped_and_counted_over_folds_and_rejectors(self):
-        with pytest.warns(ConvergenceWarning, match=r"9 of 18 trainings met infinite values") as caught:
+        with pytest.warns(ConvergenceWarning, match=r"9 of 18 trainings diverged") as caught:
             model = make(learning_rate=(1e30, 1e-2), n_members=2).fit(X, Y)
         assert len(caught) == 1
         assert caught[0].filename == __file__
@@ -557,7 +557,7 @@ class TestNetworks:
     def test_when_all_diverge_the_old_model_stays(self):
         model = make().fit(X, Y)
         before = model.decide(NEW)
-        with pytest.raises(ValueError, match=r"every training met infinite values"):
+        with pytest.raises(ValueError, match=r"every training diverged"):
             model.set_params(learning_rate=1e30).fit(X, Y)
         assert model.decide(NEW) == before
 
@@ -567,7 +567,7 @@ class TestNetworks:
         model = make(n_members=2).fit(X, Y)
         before = model.decide(NEW)
         failing_fold("train_regressors", fold)
-        rule = "every training met infinite values; try a learning_rate smaller than 0.01, or look for extreme values"
+        rule = "every training diverged; try a learning_rate smaller than 0.01, or look for extreme values"
         with pytest.raises(ValueError, match=f"^{re.escape(rule)}"):
             model.fit(X, Y)
         assert model.decide(NEW) == before
@@ -575,7 +575,7 @@ class TestNetworks:
     def test_a_fold_that_diverges_at_one_learning_rate_takes_another(self, failing_fold):
         alone = make(learning_rate=1e-2, cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
         failing_fold("train_regressors", 1, rates=[1e-1])
-        with pytest.warns(ConvergenceWarning, match=r"1 of 12 trainings met infinite values"):
+        with pytest.warns(ConvergenceWarning, match=r"1 of 12 trainings diverged"):
             model = make(cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
         assert [entry[:2] for entry in model.diverged_] == [(1, 1e-1)]
         features = model._units.features(NEW)
@@ -585,7 +585,7 @@ class TestNetworks:
 
     def test_a_fold_whose_every_rejector_diverges_leaves_the_choice_and_the_decision_to_the_others(self, failing_fold):
         failing_fold("train_rejectors", 1)
-        with pytest.warns(ConvergenceWarning, match=r"2 of 12 trainings met infinite values"):
+        with pytest.warns(ConvergenceWarning, match=r"2 of 12 trainings diverged"):
             model = make(cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
         assert [member for member, *_ in model.diverged_] == [4, 4]  # the regressors of three folds come first
         assert len(model.regressor_) == 3
@@ -677,7 +677,7 @@ class TestParameters:
         assert not hasattr(model, "partial_fit")
         for go_on in (lambda: model.partial_fit(X, Y), lambda: model.set_params(warm_start=True).fit(X, Y)):
             model.set_params(residuals="train", cv=5)
-            with pytest.raises(ValueError, match=r"fitted with residuals='crossfit' and cannot continue from there"):
+            with pytest.raises(ValueError, match=r"fitted with residuals='crossfit' and cannot continue training"):
                 go_on()
         assert model.decide(NEW) == before
 

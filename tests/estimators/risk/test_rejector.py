@@ -286,7 +286,7 @@ class TestPrefit:
             NotFittedError, match=r"^prefit=True needs a fitted regressor, got Ridge that is not: fit it"
         ):
             make(Ridge(), prefit=True).fit(X, Y)
-        with pytest.raises(ValueError, match=r"^regressor must be given where prefit=True, got None$"):
+        with pytest.raises(ValueError, match=r"^regressor must be given with prefit=True, got None$"):
             RiskRejector(prefit=True).fit(X, Y)
 
     def test_a_frozen_regressor_survives_cloning(self):

@@ -336,7 +336,7 @@ class TestBadInput:
             by_cost.decide(NEW, cost=cost)
 
     def test_when_all_diverge_the_error_suggests_settings(self):
-        with pytest.raises(ValueError, match=r"every training met infinite values; try a learning_rate smaller than"):
+        with pytest.raises(ValueError, match=r"every training diverged; try a learning_rate smaller than"):
             make(learning_rate=1e30).fit(X, Y)
 
     def test_a_diverged_member_is_dropped_with_a_warning(self, monkeypatch):
@@ -351,7 +351,7 @@ class TestBadInput:
 
         expected = make().fit(X, Y, validation=(NEW, NEW_Y))
         monkeypatch.setattr(module, "train_selective", one_breaks)
-        with pytest.warns(ConvergenceWarning, match=r"1 of 2 trainings met infinite values and were dropped"):
+        with pytest.warns(ConvergenceWarning, match=r"1 of 2 trainings diverged and were dropped"):
             model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
         assert model.diverged_ == [(0.7, 1, 7)]
         same(model, expected, rtol=1e-4, atol=1e-5)

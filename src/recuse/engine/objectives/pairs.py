@@ -27,7 +27,7 @@ class Regressors:
         Ordered by table, with the same number for each table.
     stack : Stack
     loss : TargetLoss
-        Of a prediction, in the units of the tables.
+        Loss of a prediction, in the units of the tables.
     """
 
     def __init__(self, members: Sequence[Member], stack: Stack, loss: TargetLoss = SQUARED) -> None:
@@ -90,7 +90,7 @@ class Pairs:
     Parameters
     ----------
     regressors : Regressors
-        Trained further, from their present weights and moments of Adam.
+        They continue with their current weights and moments of Adam.
     rejector : Stack
         One rejector for each regressor.
     """
@@ -130,7 +130,7 @@ class Pairs:
     def _rcr_loss(self, batch: Batch) -> Tensor:
         error = self.regressors.errors(self.regressors.residuals(batch))
         score = self.rejector.forward(batch.rejector_x, reuse=True).view_as(error)
-        # a rejection must not hide an infinite or undefined output: 0 * inf is NaN
+        # 0 * inf is NaN, so that an infinite or undefined output shows in the loss even if the row is rejected
         return torch.where(score > 0, error, self._costs(batch)) + 0 * error * score
 
     def _costs(self, batch: Batch) -> Tensor:

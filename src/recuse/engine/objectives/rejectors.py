@@ -35,7 +35,7 @@ class Rejectors:
         Ordered by table, with the same number for each table.
     stack : Stack
     costs : CostRange, optional
-        Where it is given, every row of a batch needs a cost, and the costs of the members are ignored.
+        With it, every row of a batch needs a cost, and the costs of the members are ignored.
     """
 
     def __init__(self, members: Sequence[Member], stack: Stack, costs: CostRange | None = None) -> None:
@@ -63,7 +63,7 @@ class Rejectors:
 
     def _rcr_loss(self, batch: Batch) -> Tensor:
         score = self._scores(batch)
-        # a rejection must not hide an infinite or undefined output: 0 * inf is NaN
+        # 0 * inf is NaN, so that an infinite or undefined output shows in the loss even if the row is rejected
         loss = torch.where(score > 0, batch.y, self._costs(batch)) + 0 * score
         return self._per_cost(loss, batch)
 

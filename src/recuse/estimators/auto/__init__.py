@@ -1,4 +1,4 @@
-"""AutoRejector: the strongest blend this package knows, chosen and weighted by cross-fitting."""
+"""AutoRejector: a cross-fitted blend of several regressors and risk models."""
 
 from recuse.estimators.auto.estimator import AutoRejector
 

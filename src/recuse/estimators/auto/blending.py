@@ -1,7 +1,7 @@
 """Weighted blends of cross-fitted regressors and of their risk models.
 
-Out-of-fold results use weights that are fitted without the fold, so that no row influences its own result. New rows use
-weights fitted to all rows.
+The weights for the out-of-fold results of a fold are fitted without it, so that no row influences its own result. The
+weights for new rows are fitted to all rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from recuse.tabular.rows import Rows
 __all__ = ["BlendPrediction", "BlendedRegressor", "BlendedRisk", "blend_regressors", "blend_risks", "risk_inputs"]
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class BlendPrediction:
     each: Floats
     prediction: Floats
 
-    def take(self, rows: Places) -> BlendPrediction:
-        """Give some of the rows."""
+    def take(self, rows: Indices) -> BlendPrediction:
+        """Return some of the rows."""
         return BlendPrediction(self.each[:, rows], self.prediction[rows])
 
 
@@ -53,7 +53,7 @@ class BlendedRegressor:
     Attributes
     ----------
     models : sequence of tuple
-        For each regressor, its copies, one for each fold or one for all rows.
+        For each regressor, its fitted copies: one for each fold, or a single one fitted to all rows.
     weights : ndarray of shape (regressor,)
     outputs : int
     """
@@ -63,7 +63,7 @@ class BlendedRegressor:
     outputs: int
 
     def __len__(self) -> int:
-        """How many folds there are."""
+        """Return the number of folds."""
         return len(self.models[0])
 
     def of_fold(self, fold: int, features: Floats) -> BlendPrediction:
@@ -84,7 +84,7 @@ class BlendedRisk:
     weights: Floats
 
     def by_fold(self, inputs: Sequence[Floats]) -> Floats:
-        """Give the risk (fold, row) for the inputs by the regressors of each fold."""
+        """Return the risks (fold, row), given the inputs of each fold."""
         risks = np.array([model.by_fold(inputs) for model in self.models])
         return np.asarray(np.tensordot(self.weights, risks, 1))
 
@@ -93,7 +93,7 @@ def blend_regressors(
     fitted: Sequence[CrossFitted],
     rows: Rows,
     inputs: Floats,
-    parts: Sequence[Places],
+    parts: Sequence[Indices],
     loss: TargetLoss,
     random: np.random.RandomState,
 ) -> tuple[BlendedRegressor, BlendPrediction]:
@@ -117,12 +117,12 @@ def blend_regressors(
     -------
     BlendedRegressor
     BlendPrediction
-        Out-of-fold, of all rows; NaN for rows in no test part.
+        Out-of-fold predictions of all rows; NaN for rows in no test part.
     """
     each, target = np.array([model.out_of_fold.mean for model in fitted]), rows.y
     seed = int(random.randint(2**31 - 1))
 
-    def weights_by(some: Places) -> Floats:
+    def weights_by(some: Indices) -> Floats:
         predictions, targets, weight = each[:, some], target[some], rows.weight[some]
         first = np.tensordot(regressor_weights(predictions, targets, weight, loss), predictions, 1)
         error = loss.of_rows(first - targets)
@@ -143,7 +143,7 @@ def blend_regressors(
 def blend_risks(
     fitted: Sequence[CrossFittedRisk], error: Floats, cost: Floats, weight: Floats, splits: Sequence[Split]
 ) -> tuple[BlendedRisk, Floats]:
-    """Blend risk models, with the lowest out-of-fold RcR loss over the costs round the given ones.
+    """Blend risk models such that the out-of-fold RcR loss is lowest, averaged over costs around the given ones.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def blend_risks(
     """
     each = np.array([model.out_of_fold for model in fitted])
 
-    def weights_by(rows: Places) -> Floats:
+    def weights_by(rows: Indices) -> Floats:
         return risk_weights(each[:, rows], error[rows], cost[rows], weight[rows])
 
     weights, of_fold = _weights_by_fold(weights_by, [test for _, test in splits])
@@ -169,8 +169,8 @@ def blend_risks(
     return BlendedRisk(fitted, weights), risk
 
 
-def _weights_by_fold(weights_by: Callable[[Places], Floats], parts: Sequence[Places]) -> tuple[Floats, list[Floats]]:
-    """Give the weights by all rows, and for each part those by the rows of the others."""
+def _weights_by_fold(weights_by: Callable[[Indices], Floats], parts: Sequence[Indices]) -> tuple[Floats, list[Floats]]:
+    """Return the weights fitted to all rows, and for each part those fitted to the other parts."""
     everything = np.sort(np.concatenate(list(parts)))
     overall = weights_by(everything)
     if len(parts) == 1:
@@ -179,9 +179,9 @@ def _weights_by_fold(weights_by: Callable[[Places], Floats], parts: Sequence[Pla
 
 
 def risk_inputs(features: Floats, novelty: Floats, blended: BlendPrediction, scale: float) -> Floats:
-    """Give the inputs of the risk models (row, input).
+    """Return the inputs of the risk models (row, input).
 
-    They are the features, the novelty, the prediction, and how far each regressor is from it.
+    They are the features, the novelty, the prediction, and the difference of each regressor from the prediction.
 
     Parameters
     ----------
@@ -194,6 +194,7 @@ def risk_inputs(features: Floats, novelty: Floats, blended: BlendPrediction, sca
     prediction = blended.prediction.reshape(len(features), -1) / scale
     if len(blended.each) == 1:
         return np.column_stack([features, novelty, prediction])
-    apart = (blended.each.reshape(len(blended.each), len(features), -1) / scale) - prediction  # (model, row, output)
-    spread = np.sqrt(np.square(apart).mean(axis=(0, 2)))
-    return np.column_stack([features, novelty, prediction, spread, *apart])
+    each = blended.each.reshape(len(blended.each), len(features), -1) / scale
+    difference = each - prediction  # (model, row, output)
+    spread = np.sqrt(np.square(difference).mean(axis=(0, 2)))
+    return np.column_stack([features, novelty, prediction, spread, *difference])

@@ -20,23 +20,23 @@ from recuse.validation import require
 
 __all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "with_weighted"]
 
-_SOME = 5_000  # rows from which there are fewer trees, or larger ones
-_LARGE = 20_000  # rows from which a tree of a forest is fitted to so many of them
-_ROWS_TO_WEIGHT = 2000  # with fewer, the noise of single rows is known too poorly
+_MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
+_LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
+_MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
 
 
 @dataclass(frozen=True)
 class Learner:
-    """One candidate.
+    """A candidate of AutoRejector.
 
     Attributes
     ----------
     build : callable
         Builds an unfitted regressor from the number of rows and the loss.
     most_rows : int, optional
-        Left out for tables of more rows.
+        Maximum number of rows; it is left out for larger tables.
     growth : float
-        The time of a fit grows like this power of the number of rows.
+        The time of a fit is proportional to this power of the number of rows.
     losses : tuple of type
         Losses that it minimises, at least approximately.
     weighted : bool
@@ -50,45 +50,45 @@ class Learner:
     weighted: bool = False
 
     def suits(self, n_rows: int, loss: TargetLoss) -> bool:
-        """Whether it is worth trying on so many rows and this loss."""
+        """Whether the candidate is suitable for this number of rows and this loss."""
         return isinstance(loss, self.losses) and (self.most_rows is None or n_rows <= self.most_rows)
 
 
 def _boosting(n_rows: int, loss: TargetLoss) -> Any:
     match loss:
         case Absolute():
-            aim: dict[str, Any] = {"loss": "absolute_error"}
+            objective: dict[str, Any] = {"loss": "absolute_error"}
         case Pinball(quantile):
-            aim = {"loss": "quantile", "quantile": quantile}
+            objective = {"loss": "quantile", "quantile": quantile}
         case _:
-            aim = {}
+            objective = {}
     size = {"max_leaf_nodes": 12, "min_samples_leaf": 5} if n_rows < _LARGE else {}
     trees = HistGradientBoostingRegressor(
         max_iter=600 if n_rows < _LARGE else 400,
         learning_rate=0.05 if n_rows < _LARGE else 0.1,
         l2_regularization=1.0,
         max_features=0.5,
-        early_stopping=False,  # the blend makes up for it, and the time is predictable
+        early_stopping=False,  # the blend limits overfitting, and the time is predictable
         **size,
-        **aim,
+        **objective,
     )
     return RankFeatures(trees, ranks="none")
 
 
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
     batch = _batch_size(n_rows)
-    updates = 6_000  # of the weights, in each training
+    updates = 6_000  # optimiser steps of a training
     return RankFeatures(
         StackedMLPRegressor(
             hidden=(64, 64),
             epochs=min(300 if n_rows < 2000 else 150, max(20, updates * batch // n_rows)),
             batch_size=batch,
-            learning_rate=(1e-2, 3e-3) if n_rows < _SOME else 3e-3,
+            learning_rate=(1e-2, 3e-3) if n_rows < _MEDIUM else 3e-3,
             n_members=4,
             validation_fraction=0.15,
             loss=loss,
         ),
-        scale_target=False,  # the networks do it themselves, together with the loss
+        scale_target=False,  # the networks scale it themselves, together with the loss
     )
 
 
@@ -97,7 +97,7 @@ def _batch_size(n_rows: int) -> int:
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    trees = 300 if n_rows < _SOME else 100
+    trees = 300 if n_rows < _MEDIUM else 100
     return RankFeatures(ExtraTreesRegressor(**_forest_size(n_rows, trees)), ranks="none")
 
 
@@ -116,14 +116,14 @@ def _forest_size(n_rows: int, trees: int) -> dict[str, Any]:
     return {"n_estimators": trees // 4, "bootstrap": True, "max_samples": _LARGE}
 
 
-_MEAN_LIKE = (Squared, Absolute, Huber)  # a mean or median is near the minimum of all of them
+_SYMMETRIC = (Squared, Absolute, Huber)  # a conditional mean is close to the minimum of each
 
 LEARNERS: Mapping[str, Learner] = {
     "boosting": Learner(_boosting, weighted=True),
     "networks": Learner(_networks, weighted=True),
-    "extra_trees": Learner(_extra_trees, losses=_MEAN_LIKE),
-    "process": Learner(_process, most_rows=5000, growth=2.0, losses=_MEAN_LIKE),
-    "support_vectors": Learner(_support_vectors, most_rows=10_000, growth=2.0, losses=_MEAN_LIKE),
+    "extra_trees": Learner(_extra_trees, losses=_SYMMETRIC),
+    "process": Learner(_process, most_rows=5000, growth=2.0, losses=_SYMMETRIC),
+    "support_vectors": Learner(_support_vectors, most_rows=10_000, growth=2.0, losses=_SYMMETRIC),
 }
 
 
@@ -134,13 +134,13 @@ def _risk_extra_trees(n_rows: int, loss: TargetLoss) -> Any:
 def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
     few = {"max_iter": 60, "max_leaf_nodes": 8, "min_samples_leaf": 20}
     many = {"max_iter": 200, "min_samples_leaf": 200}
-    size = few if n_rows < _SOME else many
+    size = few if n_rows < _MEDIUM else many
     return HistGradientBoostingRegressor(loss="poisson", learning_rate=0.05, early_stopping=False, **size)
 
 
 def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
     batch = _batch_size(n_rows)
-    updates = 4_000
+    updates = 4_000  # optimiser steps of a training
     return RiskNetwork(epochs=min(60, max(10, updates * batch // n_rows)), batch_size=batch)
 
 
@@ -159,7 +159,7 @@ def with_weighted(learners: Mapping[str, Learner], n_rows: int) -> dict[str, Lea
     >>> list(with_weighted(choose(["boosting", "process"], LEARNERS, "learners"), n_rows=3000))
     ['boosting', 'process', 'boosting_weighted']
     """
-    if n_rows < _ROWS_TO_WEIGHT:
+    if n_rows < _MIN_ROWS_WEIGHTED:
         return dict(learners)
     weighted = {f"{name}_weighted": _weighted(learner) for name, learner in learners.items() if learner.weighted}
     return {**learners, **weighted}
@@ -173,15 +173,15 @@ def _weighted(learner: Learner) -> Learner:
 
 
 def choose(given: Any, known: Mapping[str, Learner], parameter: str) -> dict[str, Learner]:
-    """Read the parameter `learners` or `risk_models`.
+    """Convert the parameter `learners` or `risk_models` to candidates.
 
     Parameters
     ----------
     given : None, list of str or mapping of str to estimator or str
-        None chooses all known ones.
+        None selects all of `known`.
     known : mapping of str to Learner
     parameter : str
-        Its name, for errors.
+        Name of the parameter, for errors.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def choose(given: Any, known: Mapping[str, Learner], parameter: str) -> dict[str
 
 
 def _learner(part: Any, known: Mapping[str, Learner], name: str) -> Learner:
-    """Look a learner up by name, or wrap a user's regressor."""
+    """Look up a learner by name, or wrap a user's regressor."""
     if isinstance(part, str):
         require(part in known, name, f"an estimator or one of {list(known)}", part)
         return known[part]

@@ -33,37 +33,37 @@ from recuse.validation import is_rate, require
 __all__ = ["AutoRejector"]
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 class AutoRejector(RiskBasedRegressor):
-    """Regression with rejection without a choice of method.
+    """Regression with rejection by a blend of several methods.
 
-    Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted;
-    from 2000 rows on, networks and boosted trees once more with weights inverse to the noise of the rows. Their blend
-    is h, with the weights of the lowest out-of-fold loss of the rows that are likely to be accepted at costs near the
-    given one. Models of its risk are fitted to its out-of-fold errors. Their inputs are the features, the distance to
-    the nearest training rows, the prediction and the disagreement among the regressors. They are blended with the
-    weights of the lowest out-of-fold RcR loss over the costs from a quarter to four times the given one. The fitted
-    model decides at any cost.
+    Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted.
+    From 2000 rows on, networks and boosted trees are also fitted with weights inverse to the noise of the rows. The
+    regressor h is the weighted mean with the lowest out-of-fold loss of the rows that are likely to be accepted at
+    costs near the given one. Risk models are fitted to its out-of-fold errors. Their inputs are the features, the
+    distance to the nearest training rows, the prediction and the disagreement among the regressors. The blend of the
+    risk models has the lowest out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost.
+    The fitted model decides at any cost.
 
     Parameters
     ----------
     cost : float, array-like, callable or str, default=1.0
         Cost of a rejection, in squared units of the target or those of `loss`: a number, a callable of `X`, the name of
-        a column of `X` (which is then no feature), or, given to `fit`, one value per row.
+        a column of `X` (which is then not a feature), or, passed to `fit`, one value per row.
     time_limit : float, optional
-        Seconds that `fit` may take. Learners that need more are fitted to fewer rows or left out, as `leaderboard_`
-        shows; the results then depend on the speed of the machine.
+        Time limit of `fit` in seconds. Learners that need more time are fitted to fewer rows or left out; see
+        `leaderboard_`. The results then depend on the speed of the machine.
     learners : list of str or mapping of str to estimator, optional
-        What to try: names among "boosting", "networks", "extra_trees", "process" and "support_vectors", or regressors
-        of your own, or both: ``{"mine": Mine(), "boosting": "boosting"}``. By default all that suit the table.
+        Regressors to try: names among "boosting", "networks", "extra_trees", "process" and "support_vectors", custom
+        regressors, or both: ``{"ridge": Ridge(), "boosting": "boosting"}``. By default all that suit the table.
     risk_models : list of str or mapping of str to estimator, optional
-        The same for the risk models: "extra_trees", "boosting", "network", or regressors of your own.
+        Risk models to try: "extra_trees", "boosting", "network", or custom regressors.
     cv : int, splitter or iterable of (train, test), optional
-        The folds. A number splits the rows at random; rows with equal features share a fold. By default 10 for less
+        The folds. A number splits the rows at random; rows with equal features share a fold. By default 10 for fewer
         than 600 distinct rows, 5 up to 50,000, and 3 for more. The test parts of a splitter must not overlap. Rows in
-        none of them, as with ``TimeSeriesSplit``, serve for training only, and h is fitted once more to all rows.
+        none of them, as with ``TimeSeriesSplit``, are used for training only, and h is fitted again to all rows.
     loss : str or TargetLoss, default="squared"
         Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
         targets, its mean over them.
@@ -80,24 +80,24 @@ class AutoRejector(RiskBasedRegressor):
     Attributes
     ----------
     leaderboard_ : DataFrame
-        What was tried: each regressor and each risk model with its weight, its out-of-fold loss, the RcR loss with it
-        alone, the rows it was fitted to and its seconds; beside the blend, and accepting or rejecting all rows. The
-        line of the blend uses weights that were fitted without the fold. The out-of-fold losses are those of one fold,
-        times the share that remains for the mean over the folds.
+        One line for each regressor and each risk model, with its weight, its out-of-fold loss, the RcR loss if only it
+        is used, the number of rows it was fitted to and the time in seconds. Other lines are for the blend, whose
+        weights are fitted without the fold, and for accepting or rejecting all rows. The out-of-fold losses are those
+        of one fold, multiplied by the factor of the mean over the folds; see Notes.
     out_of_fold_ : DataFrame
-        One line for each row given to `fit`, with its index: target(s), prediction(s), expected_loss, cost and score =
+        One line for each row passed to `fit`, with its index: target(s), prediction(s), expected_loss, cost and score =
         cost - expected_loss, each by models that were not fitted to the row; NaN for rows in no test part. Thresholds
-        can be chosen on it: the scores are those that `decide` gives to new rows.
+        can be chosen with it, since its scores are comparable to those of `decide` on new rows.
     cost_ : the cost of `fit`
     loss_ : TargetLoss
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+    n_features_in_, feature_names_in_ : as in scikit-learn
 
     Notes
     -----
-    h is the mean over the folds, and so is the risk. By the squared error, the mean over the folds is better than each
-    of them on average, by the variance round it (Krogh and Vedelsby, 1995). The share of the risk that remains is
-    estimated on interpolated rows; the expected loss of new rows and that of `out_of_fold_` are multiplied by it. The
-    risks of `out_of_fold_`, by one fold each, are also mapped to the distribution of the mean over the folds.
+    h and the risk are means over the folds. With the squared error, the mean over the folds is better than each of them
+    on average, by the variance around it (Krogh and Vedelsby, 1995). The ratio of the two risks is estimated on
+    interpolated rows, and the expected losses of new rows and of `out_of_fold_` are multiplied by it. The risks of
+    `out_of_fold_` come from one fold each and are also mapped to the distribution of the mean over the folds.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class AutoRejector(RiskBasedRegressor):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Try the learners, blend them, and learn the risk of the blend.
+        """Fit the learners, blend them, and fit the risk models of the blend.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class AutoRejector(RiskBasedRegressor):
             A DataFrame may have categories and missing values.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         cost : float, array-like, callable or str, optional
-            Replaces the parameter `cost`. The weights of the risk models are best near it.
+            Replaces the parameter `cost`. The weights of the risk models are optimised for costs around it.
         sample_weight : array-like of shape (n_rows,), optional
         groups : array-like of shape (n_rows,), optional
             Rows of one group share a fold. By default rows with equal features are a group.
@@ -181,7 +181,7 @@ class AutoRejector(RiskBasedRegressor):
             check_folds(self.cv)
 
     def _candidates(self) -> tuple[dict[str, Learner], dict[str, Learner]]:
-        """Give the regressors and the risk models to try."""
+        """Return the regressors and the risk models to try."""
         return choose(self.learners, LEARNERS, "learners"), choose(self.risk_models, RISK_MODELS, "risk_models")
 
     def _fit_rows(self, rows: Rows, features: Floats, budget: TimeBudget) -> None:
@@ -231,7 +231,7 @@ class AutoRejector(RiskBasedRegressor):
         splits: list[Split],
         random: np.random.RandomState,
     ) -> BlendPrediction:
-        """Blend the regressors; give their out-of-fold predictions."""
+        """Blend the regressors, and return their out-of-fold predictions."""
         fitted = [trial.fitted for trial in trials if trial.fitted is not None]
         parts = [test for _, test in splits]
         with one_thread():
@@ -240,8 +240,8 @@ class AutoRejector(RiskBasedRegressor):
 
     def _residuals(
         self, rows: Rows, features: Floats, novelty: Floats, blended: BlendPrediction, splits: list[Split]
-    ) -> tuple[Places, Sample, list[Split]]:
-        """Give the rows with out-of-fold errors, the sample for the risk models, and its folds."""
+    ) -> tuple[Indices, Sample, list[Split]]:
+        """Return the rows with out-of-fold errors, the sample for the risk models, and its folds."""
         if len(splits) == 1:
             raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
         tested, folds = splits_of_tested(splits)
@@ -258,7 +258,7 @@ class AutoRejector(RiskBasedRegressor):
         rows: Rows,
     ) -> None:
         """Build the leaderboard from out-of-fold results."""
-        factor = self._fold_mean.factor  # from one fold to the mean over the folds
+        factor = self._fold_mean.factor  # loss of the mean over the folds, relative to one fold
         error = factor * self.loss_.of_rows(blended.prediction - rows.y)
         errors = [factor * self.loss_.of_rows(each - rows.y) for each in blended.each]
         fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]

@@ -1,4 +1,4 @@
-"""The leaderboard of what AutoRejector tried."""
+"""The leaderboard of AutoRejector."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS = ["part", "name", "weight", "loss", "rcr_loss", "rows", "seconds", "no
 
 @dataclass(frozen=True)
 class Entry:
-    """One line: the errors and risks (row,) of its decisions, None if it was left out."""
+    """A line of the leaderboard, with errors and risks (row,), or None if the candidate was left out."""
 
     part: str
     name: str
@@ -35,7 +35,7 @@ class Entry:
 def trial_entries(
     part: str, trials: Iterable[Trial[Any]], weights: Floats, results: Sequence[tuple[Floats, Floats]]
 ) -> Iterator[Entry]:
-    """Give a line for each trial; `weights` and `results`, errors and risks, are of those that were fitted."""
+    """Yield an entry for each trial; `weights` and `results` (errors, risks) are those of the fitted ones."""
     fitted = zip(weights, results, strict=True)
     for trial in trials:
         if trial.fitted is None:
@@ -46,7 +46,7 @@ def trial_entries(
 
 
 def leaderboard(entries: Iterable[Entry], cost: Floats, weight: Floats) -> pd.DataFrame:
-    """Measure every entry, by rising RcR loss; those left out come last.
+    """Compute the losses of all entries, and sort them by RcR loss; candidates that were left out come last.
 
     Parameters
     ----------

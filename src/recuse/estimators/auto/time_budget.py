@@ -14,13 +14,13 @@ from recuse.threads import one_thread
 
 __all__ = ["TimeBudget", "affordable_rows"]
 
-_FEWEST_ROWS = 200  # a fit to fewer is useless, unless there are no more
+_MIN_ROWS = 200  # a fit to fewer rows of a larger table is useless
 _SMALL_TRIAL, _LARGE_TRIAL = 2_000, 8_000
-_MARGIN = 0.7  # times are extrapolated
+_MARGIN = 0.7  # share of the time that is planned, since times are extrapolated
 
 
 class TimeBudget:
-    """Seconds since it was created, against a limit; None is no limit.
+    """Remaining time of a fit; the time starts when the object is created, and a limit of None is no limit.
 
     Examples
     --------
@@ -34,25 +34,25 @@ class TimeBudget:
         self._start, self._limit = time.monotonic(), math.inf if limit is None else limit
 
     def until(self, share: float) -> float:
-        """Seconds left until that share of the limit is used; negative afterwards."""
+        """Return the seconds until this share of the limit is used; negative afterwards."""
         return self._start + share * self._limit - time.monotonic()
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit at all."""
+        """Whether there is a limit."""
         return self._limit < math.inf
 
 
 def affordable_rows(estimator: Any, growth: float, sample: Sample, rounds: float, rows: int, seconds: float) -> int:
-    """Estimate how many rows an estimator can be fitted to in so many seconds; 0 if they are too few.
+    """Estimate the number of rows that an estimator can be fitted to in the given time; 0 if it is too small.
 
-    Two small fits show how its time grows with the rows.
+    The time is extrapolated from two small fits.
 
     Parameters
     ----------
     estimator : estimator
     growth : float
-        Apart from a constant, the time grows like this power of the number of rows.
+        Apart from a constant, the time is proportional to this power of the number of rows.
     sample : Sample
     rounds : float
         Number of fits that run one after another.
@@ -70,7 +70,7 @@ def affordable_rows(estimator: Any, growth: float, sample: Sample, rounds: float
     affordable = int((allowed / slope) ** (1 / growth)) if allowed > 0 else 0
     if affordable >= rows:
         return rows
-    return affordable if affordable >= _FEWEST_ROWS else 0
+    return affordable if affordable >= _MIN_ROWS else 0
 
 
 def _time_of_fit(estimator: Any, sample: Sample, rows: int) -> float:

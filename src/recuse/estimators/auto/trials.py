@@ -1,4 +1,4 @@
-"""Trials of the candidates, one after the other, each in its share of the time that is left."""
+"""Fits of the candidates of AutoRejector within the time limit."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from recuse.losses import TargetLoss
 __all__ = ["Fit", "Setting", "Trial", "run_trials"]
 
 Fitted = TypeVar("Fitted")
-Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator, to a sample, by at most so many rows
+Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator to a sample, with a maximum number of rows
 
-_FEWEST_ROWS = 500  # one learner is fitted to so many if there is no time for any
+_LAST_RESORT_ROWS = 500  # the last learner is fitted to these rows if there was no time for any
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all trials of one fit have in common.
+    """Settings that all trials of a fit share.
 
     Attributes
     ----------
     rows : int
-        Rows of the largest training part.
+        Number of rows of the largest training part.
     fits : int
-        Fits of one candidate.
+        Number of fits of one candidate.
     loss : TargetLoss
     budget : TimeBudget
     n_jobs : int, optional
@@ -46,7 +46,7 @@ class Setting:
 
     @property
     def rounds(self) -> int:
-        """Fits of one candidate that run one after another."""
+        """Number of fits of one candidate that run one after another."""
         return math.ceil(self.fits / int(effective_n_jobs(self.n_jobs)))
 
 
@@ -60,7 +60,7 @@ class Trial(Generic[Fitted]):
     fitted : CrossFitted, CrossFittedRisk or None
         None if it was left out.
     rows : int
-        Rows that each model was fitted to, at most.
+        Maximum number of rows that a model was fitted to.
     seconds : float
     note : str
         Why it was left out, or not fitted to all rows.
@@ -76,7 +76,7 @@ class Trial(Generic[Fitted]):
 def run_trials(
     learners: Mapping[str, Learner], sample: Sample, fit: Fit[Fitted], setting: Setting, until: float
 ) -> list[Trial[Fitted]]:
-    """Fit one candidate after the other.
+    """Fit all candidates, each within an equal share of the remaining time.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def run_trials(
     fit : callable
     setting : Setting
     until : float
-        Share of the time limit that may be used when all are done.
+        Share of the time limit that all trials together may use, including the time before.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def run_trials(
     if not suited:
         raise ValueError(
             f"at least one learner must suit {setting.rows} rows and the {setting.loss.name} loss, "
-            f"got none among {list(learners)}: pass others"
+            f"got none among {list(learners)}: pass other learners"
         )
     note = "left out: not for this many rows or this loss"
     trials: list[Trial[Fitted]] = [Trial(name, note=note) for name in learners if name not in suited]
@@ -122,7 +122,7 @@ def _try(
     if setting.budget.limited:
         rows = affordable_rows(estimator, learner.growth, sample, setting.rounds, rows, seconds)
     if rows == 0 and last_resort:
-        rows = min(setting.rows, _FEWEST_ROWS)
+        rows = min(setting.rows, _LAST_RESORT_ROWS)
     if rows == 0:
         return Trial(name, seconds=time.monotonic() - start, note="left out: no time")
     fitted = fit(estimator, sample, None if rows == setting.rows else rows)

@@ -1,4 +1,4 @@
-"""Convex weights of models by their out-of-fold predictions."""
+"""Convex weights of a blend, fitted to out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["convex_weights", "loss_over_costs", "regressor_weights", "risk_weigh
 
 Floats = NDArray[np.float64]
 
-_SPAN = 4.0  # costs from a quarter to four times the user's own count
+_SPAN = 4.0  # costs from a quarter to four times the given cost are used
 _PRIOR = 25.0  # prior strength of equal weights, in pseudo-rows
 _TOLERANCE = 1e-6
 
 
 def loss_over_costs(error: Floats, risk: Floats, cost: Floats) -> Floats:
-    """RcR loss of each row, averaged over costs from a quarter to four times the given one, evenly in the logarithm.
+    """Return the RcR loss of each row, averaged over the logarithm of costs from c/4 to 4c, where c is the given cost.
 
-    A row of risk R is accepted at the costs above R. So it pays its error e at the costs from R to b = 4c, and the
-    cost itself from a = c/4 to R. With dc/c as the measure that is e log(b/R) + (R - a), where R is clipped to
-    [a, b]: up to terms without R, the Poisson deviance of e and R. It is least for a risk that is right near the
-    cost, and varies far less than the loss at one cost.
+    A row of risk R is accepted at costs above R. So its loss is the error e at costs from R to b = 4c, and the cost
+    from a = c/4 to R. With the measure dc/c, the integral is e log(b/R) + (R - a), where R is clipped to [a, b]. Up to
+    terms without R this is the Poisson deviance of e and R. It is lowest for a risk that is correct near the cost, and
+    varies far less than the loss at one cost.
 
     Examples
     --------
@@ -64,16 +64,16 @@ def _per_span(values: Floats) -> Floats:
 def convex_weights(objective: Callable[[Floats], tuple[float, Floats]], models: int, rows: int) -> Floats:
     """Minimise a function of weights >= 0 that sum to one, with a prior of equal weights.
 
-    The result is never worse than equal weights or any single model. If the solver ends without convergence above one
-    of those, that one is returned with a ConvergenceWarning.
+    The result is never worse than equal weights or any single model. If the solver does not converge and its
+    result is worse than one of those, that one is returned with a ConvergenceWarning.
 
     Parameters
     ----------
     objective : callable
-        From weights (model,) to its value and gradient (model,); about 1 where the weights are equal.
+        Function from weights (model,) to its value and gradient (model,); its value at equal weights is about 1.
     models : int
     rows : int
-        The prior fades with their number.
+        Number of rows; the effect of the prior decreases with it.
 
     Examples
     --------
@@ -87,8 +87,8 @@ def convex_weights(objective: Callable[[Floats], tuple[float, Floats]], models: 
 
     def penalised(weights: Floats) -> tuple[float, Floats]:
         value, gradient = objective(weights)
-        apart = weights - equal
-        return value + strength * float(apart @ apart), gradient + 2 * strength * apart
+        difference = weights - equal
+        return value + strength * float(difference @ difference), gradient + 2 * strength * difference
 
     found = minimize(
         penalised,
@@ -111,12 +111,12 @@ def convex_weights(objective: Callable[[Floats], tuple[float, Floats]], models: 
 
 
 def regressor_weights(predictions: Floats, target: Floats, weight: Floats, loss: TargetLoss) -> Floats:
-    """Weights of the blend of regressors with the lowest mean loss.
+    """Return the weights of the blend of regressors with the lowest mean loss.
 
     Parameters
     ----------
     predictions : ndarray of shape (model, row) or (model, row, output)
-        Of rows that the models were not fitted to.
+        Predictions of rows that the models were not fitted to.
     target : ndarray of shape (row,) or (row, output)
     weight : ndarray of shape (row,)
     loss : TargetLoss
@@ -141,12 +141,12 @@ def regressor_weights(predictions: Floats, target: Floats, weight: Floats, loss:
 
 
 def risk_weights(risks: Floats, error: Floats, cost: Floats, weight: Floats) -> Floats:
-    """Weights of the blend of risk models with the lowest RcR loss over the costs round the given ones.
+    """Return the weights of the blend of risk models with the lowest RcR loss, averaged over costs around the given.
 
     Parameters
     ----------
     risks : ndarray of shape (model, row)
-        Of rows that the models were not fitted to.
+        Predictions of rows that the models were not fitted to.
     error, cost, weight : ndarray of shape (row,)
     """
     share = weight / weight.sum()

@@ -1,4 +1,4 @@
-"""Assigns a checkpoint folder to one set of training settings."""
+"""Check that a checkpoint folder belongs to one set of training settings."""
 
 from __future__ import annotations
 

@@ -96,7 +96,9 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
     network_ : TwoHeads
         The weights of the best epoch; its predictions are standardised.
     device_ : torch.device
-        Where the network is.
+        Device of the network.
+    n_channels_ : int
+        Number of channels of the images.
     cost_ : the cost fitted for
     best_epoch_ : int
     validation_loss_ : float
@@ -253,13 +255,13 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         devices = options.get("devices", 1)
         one = devices in (1, "1") or (isinstance(devices, list) and len(devices) == 1)
         if not one or options.get("num_nodes", 1) != 1:
-            agreed = isinstance(self.random_state, Integral)
-            require(agreed, "random_state", "an int if several processes train together", self.random_state)
+            is_fixed = isinstance(self.random_state, Integral)
+            require(is_fixed, "random_state", "an int if several processes train together", self.random_state)
             shared = self.checkpoint_dir is not None
             require(shared, "checkpoint_dir", "a folder that all processes share", self.checkpoint_dir)
 
     def _settings(self, slow_start: int, train: ImageRows, held_out: ImageRows) -> dict[str, Any]:
-        """Return all that the numbers of a training depend on as plain values; targets and costs as checksums."""
+        """Return the settings that a resumed training must share, as plain values; targets and costs as checksums."""
         backbone, options = self.backbone, dict(self.trainer or {})
         heads = {"shared": True, "rejector_hidden": (64,), **(self.heads or {})}
         return {
@@ -283,7 +285,7 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         """Return the training rows and the validation rows."""
         if validation is not None:
             try:
-                # costs of training rows are no costs of validation rows
+                # one cost per training row cannot be used for the validation rows
                 return rows, ImageRows.check(validation, None, None if needs_rows(self.cost_) else self.cost_)
             except ValueError as error:
                 raise ValueError(f"in validation: {error}") from error
@@ -335,7 +337,7 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         return images
 
     def _predictions(self, rows: Images) -> Floats:
-        # predictions do not depend on the cost, so any cost will do
+        # predictions do not depend on the cost
         return self._judge(rows, np.ones(len(rows)))[0]  # type: ignore[arg-type]
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Fits of RcRRegressor at several costs for little more than the price of one."""
+"""Joint fits of RcRRegressor at several costs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fit_costs(
 ) -> list[RcRRegressor]:
     """Fit an `RcRRegressor` at each of several costs, with each of several surrogates.
 
-    Each model equals the one that `fit` gives at its cost with its surrogate. In joint training, all of them are
+    Each model equals the result of `fit` at the same cost with the same surrogate. In joint training, all models are
     trained in one stack. In cross-fitting they share the regressors, which do not depend on the cost.
 
     Parameters
@@ -45,7 +45,7 @@ def fit_costs(
     Returns
     -------
     list of RcRRegressor
-        One for each cost; with several surrogates, one for each of them at the first cost, and so on.
+        One for each cost and surrogate, ordered by cost, then by surrogate.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def fit_costs(
     chosen = [model.surrogate] if surrogates is None else list(surrogates)
     require(len(costs) > 0, "costs", "one cost or more", costs)
     require(len(chosen) > 0, "surrogates", "one surrogate or more", surrogates)
-    require(model.cost_range is None, "cost_range", "None, since every cost is fitted for", model.cost_range)
+    require(model.cost_range is None, "cost_range", "None, since each cost is fitted separately", model.cost_range)
     for cost in costs:
         require(is_constant(cost), "costs", "numbers", cost)
         row_values(cost, "cost", 1)

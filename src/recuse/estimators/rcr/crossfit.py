@@ -1,15 +1,15 @@
-"""Cross-fitting: regressors for each fold, and rejectors trained on the errors of out-of-fold predictions.
+"""Cross-fitting of regressors, and of rejectors trained on the errors of out-of-fold predictions.
 
 The errors of a regressor on its training rows are too small to train a rejector on. Here each fold of the training
-rows is predicted by members that were not trained on it. The rejectors get the features, the prediction h(x) and the
-logarithm of the disagreement among those members, and learn from their errors.
+rows is predicted by members that were not trained on it. The inputs of the rejectors are the features, the prediction
+h(x) and the logarithm of the disagreement among those members.
 
-The rejectors are cross-fitted too. Those of a fold learn from the errors of the other folds and of any validation rows,
-and are validated on the errors of their own fold. Epoch and learning rate are chosen by the validation loss over all
-folds, so that every error serves for training and for validation.
+The rejectors are cross-fitted too. The rejectors of a fold are trained on the errors of the other folds and of any
+validation rows, and validated on the errors of their own fold. The validation loss over all folds chooses epoch and
+learning rate. So every error is used for training and for validation.
 
-Members trained on a row take no part in the prediction or in the disagreement of that row: how far they are from the
-out-of-fold members would reveal the error. On new rows all members count.
+Members trained on a row are left out of its prediction and its disagreement, because their distance from the
+out-of-fold members would leak the error. On new rows all members are used.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 class CrossfitModel:
     """Regressors and rejectors of all folds; the fields and methods are those of `FittedModel`.
 
-    `inputs` computes the inputs of the rejectors. `grid` covers the costs fitted for, and is None for a single one.
+    `inputs` computes the inputs of the rejectors. `grid` covers the costs of training, and is None for a single cost.
     """
 
     units: Units
@@ -58,11 +58,11 @@ class CrossfitModel:
     grid: CostGrid | None
 
     def predictions(self, features: Floats) -> Floats:
-        """Give the predictions of every regressor (member, row) or (member, output, row)."""
+        """Return the predictions of every regressor (member, row) or (member, output, row)."""
         return outputs(self.regressor, features)
 
     def scores(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:
-        """Give the mean score (row,) of the rejectors."""
+        """Return the mean score (row,) of the rejectors."""
         if self.grid is None:
             return mean_score(outputs(self.rejector, self.inputs.of_new_rows(features, predictions, cost)))
         without_cost = replace(self.inputs, cost_range=None, units=replace(self.units, log_cost=None))
@@ -108,19 +108,20 @@ class _Folds:
 
 @dataclass(frozen=True)
 class CrossfitTraining:
-    """How to cross-fit.
+    """Settings of a cross-fitted training.
 
     Attributes
     ----------
     maker : NetworkMaker
     rates : sequence of float
-        Learning rates; validation losses choose.
+        Learning rates to try; the validation loss chooses.
     plan : Plan
-        For the regressors, and again for the rejectors.
+        Used for the regressors, and again for the rejectors.
     cv : int, splitter or iterable
-        The folds; a splitter has marked the rows.
+        The folds; the splits of a splitter are already marked in the rows.
     fraction : float
-        Share of the training rows of each fold that choose its regressors, where there are no validation rows.
+        Share of the training rows of each fold that is held out to choose its regressors, if there are no validation
+        rows.
     cost_range : CostRange, optional
         In the user's units.
     """
@@ -141,10 +142,10 @@ class CrossfitTraining:
         ----------
         units : Units
         train : Rows
-            Rejectors learn from the errors on them, and are validated on those of their own fold.
+            Rejectors are trained on the errors of the other folds and validated on those of their own.
         held_out : Rows or None
-            They choose the regressors of all folds, and rejectors also learn from the errors on them. Their weights
-            must be in the units of those of `train`. Without them each fold holds out rows of its own.
+            Validation rows. They choose the regressors of all folds, and rejectors are also trained on their errors.
+            Their weights must be in the units of those of `train`. Without them, each fold holds out some rows.
         aims : sequence of Aim
         seeds : sequence of int
             One for each member. The regressors and rejectors of a fold have seeds derived from them.
@@ -178,7 +179,7 @@ class CrossfitTraining:
             members = make_members(units, aim, seeds, self.rates)
             trained, rejecting = self._train_rejectors(known, new, folds, units, members, stage=number + 1)
             chosen = best_trials(trained.loss.cpu(), self.rates)
-            rejector = trained.regressor.take(chosen).to(torch.float64)  # the engine returns rejectors as `regressor`
+            rejector = trained.regressor.take(chosen).to(torch.float64)  # holds the rejectors
             outcomes.append(
                 Outcome(
                     CrossfitModel(units, folds.stack, rejector, inputs, grid),
@@ -212,21 +213,21 @@ class CrossfitTraining:
             tables.append(engine_table(units, own_train, order))
             validation.append(engine_table(units, own_validation))
         networks = Networks(self.maker.regressors(units), self.maker.regressors(units))
-        both = _of_one_length(tables), _of_one_length(validation)
+        both = _of_equal_length(tables), _of_equal_length(validation)
         trained = train_regressors(*both, members, networks, self._stage(0), units.engine_loss)
         return self._predict_out_of_fold(units, train, trained, members, [left_out for _, left_out in parts])
 
     def _divide(self, rows: Rows, seed: int) -> tuple[Rows, Rows]:
-        """Give training rows and validation rows; a single row serves for both."""
+        """Return training rows and validation rows; a single row is used for both."""
         if len(rows) == 1:
             return rows, rows
-        learning, choosing = held_out_split(rows, self.fraction, np.random.RandomState(seed))
-        return rows.take(learning), rows.take(choosing)
+        learning, validation = held_out_split(rows, self.fraction, np.random.RandomState(seed))
+        return rows.take(learning), rows.take(validation)
 
     def _predict_out_of_fold(
         self, units: Units, train: Rows, trained: Trained, members: list[Member], parts: Sequence[NDArray[np.intp]]
     ) -> _Folds:
-        """Choose the regressors of each fold, and predict its rows by them."""
+        """Choose the regressors of each fold, and predict the rows of the fold with them."""
         features = units.features(train.X)
         count, n_outputs = len(train), units.n_outputs
         prediction, spread = np.empty(count if n_outputs == 1 else (n_outputs, count)), np.empty(count)
@@ -246,22 +247,22 @@ class CrossfitTraining:
     def _train_rejectors(
         self, known: Table, new: Sequence[Table], folds: _Folds, units: Units, members: Sequence[Member], *, stage: int
     ) -> tuple[Trained, list[Member]]:
-        """Train equally many rejectors without each fold, over all folds at least as many as there are members."""
+        """Train the same number of rejectors for each fold, in total at least one for each member."""
         build, count = self.maker.stacks(known.x.shape[1]), len(folds.sizes)
         per_fold = members[: -(-len(members) // (count * len(self.rates))) * len(self.rates)]
-        everyone = [
+        all_members = [
             replace(member, seed=_derived(member.seed, fold), table=fold)
             for fold in range(count)
             for member in per_fold
         ]
-        insides = [torch.as_tensor(folds.fold == fold) for fold in range(count)]
-        tables = _of_one_length([_concatenated([known.take(~inside), *new]) for inside in insides])
-        validation = _of_one_length([known.take(inside) for inside in insides])
+        masks = [torch.as_tensor(folds.fold == fold) for fold in range(count)]
+        tables = _of_equal_length([_concatenated([known.take(~inside), *new]) for inside in masks])
+        validation = _of_equal_length([known.take(inside) for inside in masks])
         costs = self._engine_range(units)
-        return train_rejectors(tables, validation, everyone, build, self._stage(stage), costs), everyone
+        return train_rejectors(tables, validation, all_members, build, self._stage(stage), costs), all_members
 
     def _held_out_errors(self, held_out: Rows, folds: _Folds, inputs: RejectorInputs) -> Table:
-        """Give the errors of the mean of all regressors on the validation rows."""
+        """Return the errors of the mean of all regressors on the validation rows."""
         units = inputs.units
         features = units.features(held_out.X)
         predictions = outputs(folds.stack, features)
@@ -269,10 +270,10 @@ class CrossfitTraining:
         return self._error_table(held_out, seen, predictions.mean(axis=0), units)
 
     def _error_table(self, rows: Rows, inputs: Floats, prediction: Floats, units: Units, seed: int = 0) -> Table:
-        """Give the engine's table with the errors as targets, in its units."""
+        """Return the engine's table with the errors as targets, in its units."""
         error = units.cost(units.errors(prediction, rows))
         x, y, weight = (torch.as_tensor(values, dtype=torch.float32) for values in (inputs, error, rows.weight))
-        # weights even where all are equal, since tables are concatenated
+        # always with weights, so that tables can be concatenated
         return replace(engine_table(units, rows, seed), x=x, y=y, weight=weight, rejector_x=None)
 
     def _grid(self, units: Units, train: Rows, held_out: Rows | None) -> CostGrid | None:
@@ -289,12 +290,12 @@ class CrossfitTraining:
         return CostRange(float(low), float(high))
 
     def _in_units(self, units: Units, loss: torch.Tensor) -> Floats:
-        """Give losses in the user's units; for a range of costs, they stay in units of the cost."""
+        """Return losses in the user's units, or in units of the cost for a range of costs."""
         values: Floats = loss.cpu().double().numpy()
         return values if self.cost_range is not None else units.loss(values)
 
     def _diverged(self, folds: _Folds, rejectors: Trained, rejecting: list[Member]) -> list[tuple[int, float, int]]:
-        """Give (member, learning rate, epoch) of diverged trainings; regressors count first, then rejectors."""
+        """Return (member, learning rate, epoch) of diverged trainings; rejectors are numbered after regressors."""
         members, before = [*folds.members, *rejecting], len(folds.members)
         trials = folds.trained.diverged | {before + trial: epoch for trial, epoch in rejectors.diverged.items()}
         n_rates = len(self.rates)
@@ -311,33 +312,33 @@ class CrossfitTraining:
         return Assessment(rcr_loss, accept, float(np.average(cost, weights=rows.weight)), losses, cost)
 
     def _stage(self, number: int) -> Plan:
-        """Give the plan of one stage of training, whose progress counts after the stages before."""
+        """Return the plan of one stage, whose progress includes the epochs of earlier stages."""
         report, before = self.plan.on_epoch, number * self.plan.epochs
-        return self.plan if report is None else replace(self.plan, on_epoch=_later(report, before))
+        return self.plan if report is None else replace(self.plan, on_epoch=_shifted(report, before))
 
 
-def _later(report: Callable[[int], None], before: int) -> Callable[[int], None]:
+def _shifted(report: Callable[[int], None], before: int) -> Callable[[int], None]:
     return lambda done: report(before + done)
 
 
 def _mean_inverse(low: float, high: float) -> float:
-    """Mean of 1 / cost over costs spread evenly in the logarithm."""
+    """Return the mean of 1 / cost for costs that are uniform in the logarithm."""
     return (1 / low - 1 / high) / float(np.log(high / low))
 
 
 def _concatenated(tables: Sequence[Table]) -> Table:
     """Put the rows of several tables into one."""
 
-    def joined(name: str) -> torch.Tensor | None:
+    def concatenated(name: str) -> torch.Tensor | None:
         columns = [getattr(table, name) for table in tables]
         return None if columns[0] is None else torch.cat(columns)
 
     x, y = (torch.cat([getattr(table, name) for table in tables]) for name in ("x", "y"))
-    return replace(tables[0], x=x, y=y, weight=joined("weight"), cost=joined("cost"))
+    return replace(tables[0], x=x, y=y, weight=concatenated("weight"), cost=concatenated("cost"))
 
 
-def _of_one_length(tables: Sequence[Table]) -> list[Table]:
-    """Fill up the shorter tables with rows of weight zero."""
+def _of_equal_length(tables: Sequence[Table]) -> list[Table]:
+    """Pad the shorter tables with rows of weight zero."""
     longest = max(len(table.y) for table in tables)
     return [table.padded(longest) for table in tables]
 

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 class JointModel:
     """Pairs of regressor and rejector; the fields and methods are those of `FittedModel`.
 
-    `grid` covers the costs of the training rows where they vary by row, and is None where all have the same.
+    `grid` covers the costs of the training rows, and is None if all rows have the same cost.
     """
 
     units: Units
@@ -39,11 +39,11 @@ class JointModel:
     grid: CostGrid | None
 
     def predictions(self, features: Floats) -> Floats:
-        """Give the predictions of every regressor (member, row) or (member, output, row)."""
+        """Return the predictions of every regressor (member, row) or (member, output, row)."""
         return outputs(self.regressor, features)
 
     def scores(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:
-        """Give the mean score (row,) of the rejectors, which do not use the predictions."""
+        """Return the mean score (row,) of the rejectors, which do not use the predictions."""
         if self.grid is None:
             return mean_score(outputs(self.rejector, features))
 
@@ -56,16 +56,16 @@ class JointModel:
 
 @dataclass(frozen=True)
 class JointTraining:
-    """How to train pairs of regressor and rejector.
+    """Settings of a joint training of regressors and rejectors.
 
     Attributes
     ----------
     maker : NetworkMaker
     rates : sequence of float
-        Learning rates; the validation rows choose one for each member.
+        Learning rates to try; the validation loss chooses one for each member.
     plan : Plan
     start : JointModel, optional
-        Networks to continue from, in place of new ones.
+        Networks to continue from instead of new ones.
     """
 
     maker: NetworkMaker
@@ -76,7 +76,7 @@ class JointTraining:
     def fit(
         self, units: Units, train: Rows, held_out: Rows, aims: Sequence[Aim], seeds: Sequence[int], shuffle: int
     ) -> list[Outcome]:
-        """Train the members of all aims in one stack; each ends as if it were trained alone.
+        """Train the members of all aims in one stack; each has the same result as if it were trained alone.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class JointTraining:
         return outcomes
 
     def networks(self, units: Units) -> Networks:
-        """Give the networks that training begins with."""
+        """Return the initial networks of the training."""
         if self.start is None:
             return self.maker.pairs(units)
         return self.maker.copies(self.start.regressor, self.start.rejector, len(self.rates))
@@ -131,7 +131,7 @@ class JointTraining:
         return CostGrid.of(cost) if earlier is None else earlier.extended(cost)
 
     def _diverged(self, trained: Trained, members: Sequence[Member], trials: range) -> list[tuple[int, float, int]]:
-        """Give (member, learning rate, epoch) of the trials that diverged; members count from 0 in each aim."""
+        """Return (member, learning rate, epoch) of diverged trials; members are numbered from 0 in each aim."""
         return [
             (trials.index(trial) // len(self.rates), members[trial].learning_rate, epoch)
             for trial, epoch in sorted(trained.diverged.items())
@@ -142,7 +142,7 @@ class JointTraining:
 def joint_model(
     units: Units, regressor: Stack, rejector: Stack | None, chosen: Sequence[int], grid: CostGrid | None
 ) -> JointModel:
-    """Keep some members, in double precision: a row then gets the same answer in any batch."""
+    """Keep some members, in double precision, so that the result of a row does not depend on its batch."""
     assert rejector is not None
     regressors, rejectors = (stack.take(chosen).to(torch.float64) for stack in (regressor, rejector))
     return JointModel(units, regressors, rejectors, grid)

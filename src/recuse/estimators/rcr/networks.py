@@ -1,4 +1,4 @@
-"""Networks and members that the training of RcRRegressor asks the engine for."""
+"""Networks and ensemble members of RcRRegressor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Aim:
     Attributes
     ----------
     cost : float or None
-        In the user's units; None where the cost varies by row or over a range.
+        In the user's units; None if the cost varies by row or over a range.
     surrogate : str, Surrogate or callable
     """
 
@@ -62,22 +62,22 @@ class NetworkMaker:
     device: str
 
     def stacks(self, inputs: int, outputs: int = 1) -> StackMaker:
-        """Give a function from seeds to a stack of networks with these numbers of inputs and outputs."""
+        """Return a function from seeds to a stack of networks with these numbers of inputs and outputs."""
         if callable(self.network):
             return partial(LoopedModules, inputs=inputs, factory=self.network, outputs=outputs, device=self.device)
         hidden = tuple(self.hidden) if self.network == "mlp" else ()
         return partial(StackedMLP, inputs=inputs, hidden=hidden, outputs=outputs, device=self.device)
 
     def regressors(self, units: Units) -> StackMaker:
-        """Give a function from seeds to networks that predict every target from the features."""
+        """Return a function from seeds to networks that predict every target from the features."""
         return self.stacks(units.encoder.n_features, units.n_outputs)
 
     def pairs(self, units: Units) -> Networks:
-        """Give new regressors and rejectors; the cost is one more input of the rejectors where it varies by row."""
+        """Return new regressors and rejectors; a cost that varies by row is an input of the rejectors."""
         return Networks(self.regressors(units), self.stacks(units.encoder.n_features + (units.log_cost is not None)))
 
     def copies(self, regressor: Stack, rejector: Stack, n_rates: int) -> Networks:
-        """Give copies of trained networks, each of them once for each learning rate."""
+        """Return copies of trained networks, one for each learning rate."""
         members = [member for member in range(len(regressor)) for _ in range(n_rates)]
 
         def copied(stack: Stack) -> StackMaker:

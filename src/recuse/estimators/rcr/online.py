@@ -1,4 +1,4 @@
-"""Training of pairs on one batch of rows after another, for `partial_fit`."""
+"""Online training of regressors and rejectors, for `partial_fit`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from recuse.tabular.units import Units
 
 __all__ = ["OnlineTraining", "online_seeds"]
 
-_MEMORY = 0.9  # weight of the earlier losses in the running loss
+_DECAY = 0.9  # weight of the earlier losses in the running loss
 
 
 class OnlineTraining:
-    """Pairs that are trained for one epoch on each table, after a measurement on it.
+    """Pairs of regressor and rejector that are evaluated on each new table and then trained on it for one epoch.
 
-    The first table is measured after training, since before it all learning rates have the same networks.
+    On the first table they are evaluated after training, since before it the networks of all learning rates are equal.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class OnlineTraining:
     slow_start : int
         Number of tables on which only the regressors are trained.
     loss : TargetLoss
-        In the units of the tables.
+        Loss of a prediction, in the units of the tables.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ class OnlineTraining:
     def start(
         cls, training: JointTraining, units: Units, aim: Aim, seeds: Sequence[int], slow_start: int | Literal["auto"]
     ) -> OnlineTraining:
-        """Begin with the networks of a joint training."""
+        """Start with the networks of a joint training."""
         if slow_start == "auto":
-            raise ValueError("partial_fit has no validation rows to watch: slow_start must be an int, got 'auto'")
+            raise ValueError("slow_start must be an int for partial_fit, which has no validation rows, got 'auto'")
         members = make_members(units, aim, seeds, training.rates)
         return cls(members, training.networks(units), training.rates, slow_start, units.engine_loss)
 
@@ -82,17 +82,17 @@ class OnlineTraining:
         return [self.rates[trial % len(self.rates)] for trial in best_trials(self.loss, self.rates)]
 
     def loss_in(self, units: Units) -> float:
-        """Give the mean loss of the chosen members, in the user's units."""
+        """Return the mean loss of the chosen members, in the user's units."""
         return float(units.loss(self.loss[best_trials(self.loss, self.rates)].double().numpy()).mean())
 
     def best_model(self, units: Units, cost: NDArray[np.float64], seen: CostGrid | None) -> JointModel:
-        """Give the members of the best learning rates; `seen` covers earlier costs than those of the last rows."""
+        """Return the members of the best learning rates, for the costs of the last rows and of the grid `seen`."""
         grid = CostGrid.of(cost) if seen is None else seen.extended(cost)
         chosen = best_trials(self.loss, self.rates)
         return joint_model(units, self.regressor, self.rejector, chosen, None if units.log_cost is None else grid)
 
     def trained_on(self, table: Table, batch_size: int) -> OnlineTraining:
-        """Give a copy that was measured on the table and then trained on it; an interruption leaves this one as it is.
+        """Return a copy that is evaluated on the table and then trained on it; this object does not change.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class OnlineTraining:
         rows = min(batch_size, batches.rows)
         with threads_for(self._pairs.stacks, rows):
             if self.calls > 0:
-                self.loss = _MEMORY * self.loss + (1 - _MEMORY) * self._measure(batches)
+                self.loss = _DECAY * self.loss + (1 - _DECAY) * self._measure(batches)
             run_epochs(
                 self._pairs.regressors if self.calls < self.slow_start else self._pairs,
                 lambda _: batches.shuffled(batch_size, 0, self.calls),
@@ -127,17 +127,17 @@ class OnlineTraining:
 
     @property
     def regressor(self) -> Stack:
-        """The regressors in their present state."""
+        """The current regressors."""
         return self._pairs.regressors.stack
 
     @property
     def rejector(self) -> Stack:
-        """The rejectors in their present state."""
+        """The current rejectors."""
         return self._pairs.rejector
 
 
 def online_seeds(random_state: RandomStateLike, n_members: int) -> list[int]:
-    """Give the seed of each member; a sequence is used as it is."""
+    """Return the seed of each member; a sequence is used as it is."""
     if isinstance(random_state, Sequence | np.ndarray):
         return member_seeds(random_state, n_members)[1]
     return draw_seeds(check_random_state(random_state), n_members)

@@ -1,4 +1,4 @@
-"""Results of a training of RcRRegressor."""
+"""Trained models of RcRRegressor, and the results of their training."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Floats = NDArray[np.float64]
 
 
 class FittedModel(Protocol):
-    """Trained regressors and rejectors, and how to use them."""
+    """Interface of trained regressors and rejectors."""
 
     @property
     def units(self) -> Units:
-        """How features, targets and costs enter the networks."""
+        """Conversion of features, targets and costs to the units of the networks."""
 
     @property
     def regressor(self) -> Stack:
@@ -34,20 +34,20 @@ class FittedModel(Protocol):
         """The rejectors."""
 
     def predictions(self, features: Floats) -> Floats:
-        """Give the predictions of every regressor (member, row) or (member, output, row), in units of the engine."""
+        """Return the predictions of every regressor (member, row) or (member, output, row), in units of the engine."""
 
     def scores(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:
-        """Give the score (row,) of rows with these features, predictions and costs, the latter in the user's units."""
+        """Return the scores (row,) for features, predictions and costs, which are in the user's units."""
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """Decisions on rows that were not trained on, beside accepting and rejecting all of them.
+    """Losses of the decisions on held-out rows, compared with accepting or rejecting all of them.
 
     Attributes
     ----------
     rcr_loss, always_accept, always_reject : float
-        Means in the user's units; for a range of costs the first is in units of the cost, and the last is 1.
+        Means in the user's units; for a range of costs in units of the cost, so that `always_reject` is 1.
     losses : ndarray of shape (row,)
         Losses of the predictions.
     costs : ndarray
@@ -63,9 +63,9 @@ class Assessment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained model and what a user may want to know about its training.
+    """A trained model and the results of its training.
 
-    The fields are those of the fitted attributes of `RcRRegressor`; `n_trainings` is the number of all trainings.
+    Most fields are fitted attributes of `RcRRegressor`; `n_trainings` is the number of all trainings.
     """
 
     model: FittedModel
@@ -83,10 +83,10 @@ class Outcome:
         Parameters
         ----------
         stacklevel : int
-            As in `warnings.warn`, seen from here.
+            As in `warnings.warn`, counted from this method.
         """
         level = stacklevel + 1
         warn_of_diverged(self.diverged, self.n_trainings, stacklevel=level)
-        found = self.assessment
-        warn_if_cost_out_of_range(found.costs, found.losses, stacklevel=level)
-        warn_if_useless(found.rcr_loss, found.always_accept, found.always_reject, stacklevel=level)
+        result = self.assessment
+        warn_if_cost_out_of_range(result.costs, result.losses, stacklevel=level)
+        warn_if_useless(result.rcr_loss, result.always_accept, result.always_reject, stacklevel=level)

@@ -30,12 +30,12 @@ __all__ = [
     "read_cost_range",
 ]
 
-# Defaults of the parameters that only some ways of training use.
+# Defaults of parameters that only some kinds of training use.
 HIDDEN, SLOW_START, CV = (20, 30, 10), 200, 5
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Check every parameter but the cost, which is checked with the rows."""
+    """Check all parameters except the cost, which is checked with the rows."""
     surrogates.get(parameters["surrogate"])
     losses.get(parameters["loss"])
     check_trial_parameters(parameters)
@@ -49,13 +49,13 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def _check_effect(parameters: Mapping[str, Any]) -> None:
-    """Refuse parameters that would have no effect.
+    """Raise an error for parameters that would have no effect.
 
-    For `cv` there is a warning only, since the checks of scikit-learn set it wherever there is one.
+    For `cv` this is only a warning, since the estimator checks of scikit-learn set it if it exists.
     """
     if parameters["network"] != "mlp":
-        usual = tuple(parameters["hidden"]) == HIDDEN
-        require(usual, "hidden", "left at its default unless network='mlp'", parameters["hidden"])
+        is_default = tuple(parameters["hidden"]) == HIDDEN
+        require(is_default, "hidden", "left at its default unless network='mlp'", parameters["hidden"])
     if parameters["residuals"] == "train":
         if not (is_count(parameters["cv"]) and parameters["cv"] == CV):
             warnings.warn("cv has no effect unless residuals='crossfit'", UserWarning, stacklevel=5)
@@ -68,7 +68,7 @@ def _check_effect(parameters: Mapping[str, Any]) -> None:
 
 
 def read_cost_range(cost_range: tuple[float, float] | None, cost: Cost, default: Cost) -> CostRange | None:
-    """Check the range of costs, with which there must be no single cost.
+    """Check the range of costs, which excludes a single cost.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class FitData:
 
 @dataclass(frozen=True)
 class Continuation:
-    """What must stay the same when training continues: the loss of a prediction, and whether the cost is constant."""
+    """Settings that restrict how training may continue: the loss of a prediction and the cost."""
 
     loss: TargetLoss
     cost: Cost
@@ -113,7 +113,7 @@ def check_continuation(name: str, now: Continuation, before: Continuation, *, on
     Parameters
     ----------
     name : str
-        Of the estimator.
+        Name of the estimator, for errors.
     now, before : Continuation
         Loss and cost now, and in the earlier training.
     online : bool
@@ -122,14 +122,14 @@ def check_continuation(name: str, now: Continuation, before: Continuation, *, on
     if now.loss != before.loss:
         raise ValueError(
             f"{name} was first fitted for the {before.loss.name} loss and cannot continue with {now.loss.name}: "
-            "fit it afresh"
+            "fit a new estimator"
         )
     if not is_constant(before.cost):
         return
     if not is_constant(now.cost):
         raise ValueError(
             f"{name} was first fitted for the constant cost {before.cost!r}, "
-            "so it cannot continue with a cost that varies by row: fit it afresh"
+            "so it cannot continue with a cost that varies by row: fit a new estimator"
         )
     if online and now.cost != before.cost:
         raise ValueError(f"partial_fit continues at the cost of its first call, {before.cost!r}, got {now.cost!r}")

@@ -48,7 +48,7 @@ _COST = 1.0
 
 
 def _trains_jointly(estimator: RcRRegressor) -> bool:
-    """Whether `partial_fit` exists."""
+    """Check whether `partial_fit` is available."""
     if estimator.residuals == "crossfit":
         raise AttributeError("partial_fit needs residuals='train', got 'crossfit'")
     return True
@@ -66,21 +66,21 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     regressor is first trained alone (Slow-Start). The method is that of Cheng et al., "Regression with
     Cost-based Rejection", NeurIPS 2023. With ``residuals="crossfit"`` the rejectors are trained on out-of-fold errors
     instead. Other losses than the squared error and several targets are possible; see `recuse.losses`. `fit` warns if
-    rejection does not pay on the validation rows, or if the cost is beyond all losses there.
+    rejection does not pay on the validation rows, or if the cost is out of the range of the losses there.
 
     Parameters
     ----------
     cost : float, array-like, callable or str, default=1.0
         Cost of a rejection, in squared units of the target or in the units of `loss`: a number, a callable of `X`, the
         name of a column of `X` (which is then not a feature), or, passed to `fit`, one value per row. A cost that
-        varies by row is also an input of the rejector. `decide` then serves any cost: one above the costs of the
-        training rows like the highest of them, and at cost 0 every row is rejected. A row that is accepted at
-        one cost is accepted at every higher one.
+        varies by row is also an input of the rejector. `decide` then accepts any cost: a cost above those of
+        the training rows is treated like the highest of them, and at cost 0 every row is rejected. A row that is
+        accepted at one cost is accepted at every higher one.
     surrogate : str, Surrogate or callable, default="mae"
-        The binary loss: "mae", "hinge", "square", "logistic", "sigmoid", or your own; see `recuse.surrogates`.
+        The binary loss: "mae", "hinge", "square", "logistic", "sigmoid" or a custom one; see `recuse.surrogates`.
     network : {"mlp", "linear"} or callable, default="mlp"
-        A callable gets the number of inputs and returns a ``torch.nn.Module`` with one output. For several targets
-        the callable of the regressor gets the number of outputs as well.
+        A callable takes the number of inputs and returns a ``torch.nn.Module`` with one output. For several targets it
+        must also take the number of outputs, which is passed for regressors only: ``def f(inputs, outputs=1)``.
     hidden : tuple of int, default=(20, 30, 10)
         Widths of the hidden layers of "mlp".
     epochs : int, default=1000
@@ -89,10 +89,10 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         error stops improving. Only with ``residuals="train"``.
     batch_size : int, default=1024
     learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
-        All are tried; the validation loss chooses.
+        Rates to try; the validation loss chooses.
     n_members : int, default=5
         Size of the ensemble. Members differ in their initial weights; predictions and clipped scores are averaged.
-        With "crossfit", the number of regressors of each fold, and the least number of rejectors of all folds.
+        With "crossfit", the number of regressors of each fold, and the minimum total number of rejectors.
     validation_fraction : float, default=0.25
         Share of the rows that choose epoch and learning rate, unless `fit` gets validation rows. With "crossfit", each
         fold holds out such a share of its training rows to choose its regressors.
@@ -102,7 +102,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         Show a progress bar.
     scale_target : bool or "centre", default=True
         Train on the standardised target (True), the target minus its mean ("centre"), or the target as it is (False).
-        Costs are scaled accordingly; all results are in the units of the user.
+        Costs are scaled accordingly; all results are in the user's units.
     sort_rows : bool, default=True
         Merge equal rows and sort all rows before training. The order of the rows then does not matter, and a weight of
         two equals two copies. False keeps the order given.
@@ -111,7 +111,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         or is a number far outside the training range. "error" raises a ValueError for the first two. "keep" uses
         cells as they are and rejects no row for them, as published protocols do.
     warm_start : bool, default=False
-        Let another `fit` continue from the present networks, without Slow-Start. Only with ``residuals="train"``.
+        Whether another `fit` continues from the trained networks, without Slow-Start. Only with ``residuals="train"``.
     device : str, default="cpu"
         Networks this small are usually fastest on the CPU.
     residuals : {"train", "crossfit"}, default="train"
@@ -124,7 +124,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. For several
         targets, its unweighted mean over them.
     cost_range : tuple (low, high), optional
-        Fit once for every cost from low to high, in place of `cost`. Only with ``residuals="crossfit"``.
+        Fit once for all costs from low to high, instead of `cost`. Only with ``residuals="crossfit"``.
 
     Attributes
     ----------
@@ -136,11 +136,11 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         RcR loss that chose epoch and learning rate, on the validation rows or, with "crossfit", on the own fold of each
         rejector; the mean over the members. With a range of costs, in units of the cost and averaged over the range.
     learning_rate_, best_epoch_ : list
-        Choice for each member; with "crossfit", for each rejector, fold by fold.
+        The choice for each member or, with "crossfit", for each rejector, ordered by fold.
     history_ : ndarray of shape (n_epochs, n_members or n_rejectors)
         The same loss by epoch, from the end of Slow-Start.
     diverged_ : list of tuple
-        (member, learning rate, epoch) of every training that met infinite values; regressors of folds count first.
+        (member, learning rate, epoch) of every training that diverged; rejectors are numbered after regressors.
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
@@ -224,10 +224,10 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
             A DataFrame may have categories and missing values.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         cost : float, array-like, callable or str, optional
-            Used in place of the parameter `cost`.
+            Used instead of the parameter `cost`.
         sample_weight : array-like of shape (n_rows,), optional
         validation : tuple (X, y) or (X, y, cost), optional
-            Rows used in place of `validation_fraction`; the costs are needed where `cost` has one value per row.
+            Rows used instead of `validation_fraction`; the costs are needed if `cost` has one value per row.
         groups : array-like of shape (n_rows,), optional
             Rows of one group stay together when rows are split into folds or held out for validation. By default rows
             with equal features are a group.
@@ -244,11 +244,11 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     def partial_fit(
         self, X: Any, y: ArrayLike, cost: Cost | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Train for one epoch on these rows, from the present networks if there are any.
+        """Train for one epoch on these rows, starting from the trained networks if there are any.
 
         Unless the model comes from `fit`, the first `slow_start` calls train the regressor alone. Each call but the
-        first measures the present networks on the new rows before training on them. These measurements choose
-        the learning rate; there is no other validation. An interrupted call has no effect.
+        first evaluates the networks on the new rows before training on them. These losses choose the learning rate;
+        there is no other validation. An interrupted call has no effect.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
 
     @property
     def serves_any_cost(self) -> bool:
-        """Whether `decide` accepts any cost, or any within the range: where the cost varied in training."""
+        """Whether `decide` accepts any cost, or any cost of the range: if the cost varied in training."""
         return self.cost_range_ is not None or self._fitted.units.log_cost is not None
 
     @property
@@ -301,12 +301,12 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         return self._fitted.units
 
     def _predictions(self, rows: Any) -> Floats:
-        """Give h(x), the mean over the members."""
+        """Return h(x), the mean over the members."""
         model = self._fitted
         return model.units.prediction(model.predictions(model.units.features(rows)).mean(axis=0))
 
     def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Give h(x) and the score, which is negative for a row with a novel cell."""
+        """Return h(x) and the score, which is negative for a row with a novel cell."""
         model = self._fitted
         encoded = model.units.encoder.encode(rows)
         predictions = model.predictions(encoded.features)  # (member, row)
@@ -316,7 +316,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         return model.units.prediction(predictions.mean(axis=0)), score
 
     def _train_all(self, data: FitData, costs: Sequence[Cost], surrogates: Sequence[SurrogateLike]) -> list[Outcome]:
-        """Train for every cost with every surrogate, by the same rows and seeds; several costs must be numbers."""
+        """Train for each cost with each surrogate, on the same rows and seeds; several costs must be numbers."""
         check_parameters(self.get_params(deep=False))
         cost_range = read_cost_range(self.cost_range, costs[0], _COST)
         row_cost = costs[0] if cost_range is None else cost_range.low  # training draws costs from the range
@@ -353,7 +353,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         return NetworkMaker(self.network, self.hidden, self.device)
 
     def _adopt(self, outcome: Outcome, cost: Cost) -> None:
-        """Keep the model and what is known about its training."""
+        """Set the fitted attributes from the result of a training."""
         self._model, self._online = outcome.model, None
         self.loss_ = outcome.model.units.target_loss
         self.cost_range_ = None if self.cost_range is None else (float(self.cost_range[0]), float(self.cost_range[1]))
@@ -365,13 +365,13 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         self.diverged_ = outcome.diverged
 
     def _model_to_continue(self, cost: Cost, *, warm: bool) -> JointModel | None:
-        """Give the model that training continues from, if there is one and the start is warm."""
+        """Return the model that training continues from, or None to start with new networks."""
         if self._model is None or not warm:
             return None
         name, model = type(self).__name__, self._model
         if not isinstance(model, JointModel):
             raise ValueError(
-                f"{name} was fitted with residuals='crossfit' and cannot continue from there: fit it afresh"
+                f"{name} was fitted with residuals='crossfit' and cannot continue training: fit a new estimator"
             )
         now = Continuation(losses.get(self.loss), cost)
         check_continuation(
@@ -390,10 +390,10 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     def _divide(
         self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState, *, ranged: bool
     ) -> tuple[Rows, Rows | None]:
-        """Give training and validation rows; in cross-fitting each fold may hold out its own."""
+        """Return training and validation rows; in cross-fitting each fold may hold out its own."""
         if validation is None and self.residuals == "crossfit":
             return rows, None
         if validation is None:
             return divide(rows, self.validation_fraction, random)
-        rows = replace(rows, weight=rows.weight / rows.weight.mean())  # a validation row counts as the mean of them
+        rows = replace(rows, weight=rows.weight / rows.weight.mean())  # of a validation row: 1
         return rows, self._validation_rows(validation, cost, with_cost=not ranged, sort=self.sort_rows)

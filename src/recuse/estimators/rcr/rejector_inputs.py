@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RejectorInputs:
-    """Computes the inputs of the rejectors: features, h(x), disagreement of members, and the cost where it varies.
+    """Computes the inputs of the rejectors: features, h(x), disagreement of members, and the cost if it varies.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class RejectorInputs:
     sizes : tuple of int
         Number of members of each fold.
     prediction : tuple
-        Mean of h(x), for each of several targets, and standard deviation over the training rows.
+        Mean (for each of several targets) and standard deviation of h(x) over the training rows.
     spread : tuple or None
-        Floor of the disagreement, and mean and standard deviation of its logarithm; None where a fold has one member.
+        Floor of the disagreement, and mean and standard deviation of its logarithm; None with one member for each fold.
     """
 
     units: Units
@@ -52,18 +52,18 @@ class RejectorInputs:
         *,
         single: bool,
     ) -> Self:
-        """Learn the scales from out-of-fold predictions and disagreement; `single` members of a fold have none."""
+        """Learn the scales from out-of-fold predictions and disagreement; `single` means one member for each fold."""
         mean, scale = target_moments(prediction.T, weight)
         return cls(units, cost_range, sizes, (mean, scale or 1.0), None if single else _log_moments(spread, weight))
 
     def of_new_rows(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:
-        """Give the inputs (row, input) of rows that no member was trained on, by all predictions (member, ..., row)."""
+        """Return the inputs (row, input) of new rows, given the predictions of all members (member, ..., row)."""
         by_fold = np.split(predictions, np.cumsum(self.sizes)[:-1])
         spread = np.mean([disagreement(members) for members in by_fold], axis=0)
         return self.of_rows(features, predictions.mean(axis=0), spread, cost)
 
     def of_rows(self, features: Floats, prediction: Floats, spread: Floats, cost: Floats) -> Floats:
-        """Give the inputs (row, input), all standardised; the cost comes last where it varies."""
+        """Return the inputs (row, input), all standardised; a varying cost is the last."""
         mean, scale = self.prediction
         columns = [features, (prediction.T - mean) / scale]
         if self.spread is not None:
@@ -72,7 +72,7 @@ class RejectorInputs:
         return self.with_cost(np.column_stack(columns), cost)
 
     def with_cost(self, inputs: Floats, cost: Floats) -> Floats:
-        """Append the cost to the other inputs where it varies."""
+        """Append the cost to the other inputs if it varies."""
         if self.cost_range is not None:
             return np.column_stack([inputs, self.cost_range.feature(torch.as_tensor(cost)).numpy()])
         return self.units.rejector_features(inputs, cost)
@@ -84,7 +84,7 @@ class RejectorInputs:
 
 
 def disagreement(predictions: Floats) -> Floats:
-    """Standard deviation (row,) among members (member, row); for several outputs (member, output, row), its mean."""
+    """Return the standard deviation (row,) among members (member, row), averaged over outputs (member, output, row)."""
     spread: Floats = predictions.std(axis=0)
     return spread if spread.ndim == 1 else np.asarray(spread.mean(axis=0))
 

@@ -1,4 +1,4 @@
-"""Scores of an ensemble of rejectors, which never fall when the cost rises."""
+"""Scores of an ensemble of rejectors, non-decreasing in the cost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Floats = NDArray[np.float64]
 ScoreAt = Callable[[NDArray[np.intp], float], Floats]  # rows, cost -> scores (member, row)
 
 _KNOTS = 16
-_LOWEST = exp(-2)  # share of the lowest cost from which on every row is rejected
+_REJECT_ALL = exp(-2)  # at this share of the lowest cost, every row is rejected
 
 
 def mean_score(scores: Floats) -> Floats:
     """Average the scores (member, row) of an ensemble; a single member keeps its own.
 
-    Beyond +-1 a surrogate no longer measures confidence. Scores are clipped, so that no member dominates the mean.
+    Scores beyond +-1 do not measure confidence, so they are clipped. Otherwise one member could dominate the mean.
 
     Examples
     --------
@@ -34,12 +34,12 @@ def mean_score(scores: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class CostGrid:
-    """Costs at which rejectors are evaluated, so that their score is a rising function of the cost.
+    """Costs at which rejectors are evaluated to make their score non-decreasing in the cost.
 
     A network that has the cost as an input may accept a row at one cost and reject it at a higher one. The score of a
     row is therefore the largest score of the network at any cost of the grid up to its own, interpolated linearly in
-    the logarithm of the cost. A cost above the grid is served like the highest. Below the grid the score falls
-    by the logarithm of the ratio to the lowest cost, and every row is rejected at cost 0.
+    the logarithm of the cost. A cost above the grid is treated like the highest. Below the grid, the logarithm of
+    the ratio to the lowest cost is added to the score, so that every row is rejected at cost 0.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class CostGrid:
 
     @classmethod
     def of(cls, cost: Floats) -> Self:
-        """Cover the costs of some rows; those of 0 do not count.
+        """Return the grid of the costs of some rows, without costs of 0.
 
         Examples
         --------
@@ -63,35 +63,35 @@ class CostGrid:
         return cls(float(positive.min()), float(positive.max())) if len(positive) else cls(1.0, 1.0)
 
     def extended(self, cost: Floats) -> Self:
-        """Cover the costs of more rows as well."""
+        """Return a grid that also covers the costs of more rows."""
         return self.of(np.append(cost, [self.low, self.high]))
 
     @property
     def knots(self) -> Floats:
-        """The costs of the grid, rising."""
+        """The costs of the grid, in increasing order."""
         return np.unique(np.geomspace(self.low, self.high, _KNOTS))
 
     def scores(self, score_at: ScoreAt, cost: Floats) -> Floats:
-        """Give the score (row,) of every row at its cost.
+        """Return the score (row,) of every row at its cost.
 
         Parameters
         ----------
         score_at : callable
-            Gives the scores (member, row) of the networks for some rows, all at one cost.
+            Returns the scores (member, row) of the networks for some rows, all at one cost.
         cost : ndarray of shape (row,)
         """
-        rising = self._rising(score_at, np.clip(cost, self.low, self.high))
-        return rising + np.log(np.clip(cost / self.low, _LOWEST, 1.0))
+        score = self._running_maximum(score_at, np.clip(cost, self.low, self.high))
+        return score + np.log(np.clip(cost / self.low, _REJECT_ALL, 1.0))
 
-    def _rising(self, score_at: ScoreAt, cost: Floats) -> Floats:
-        """Interpolate the running maximum over the grid, for costs within it; a mean of clipped scores."""
+    def _running_maximum(self, score_at: ScoreAt, cost: Floats) -> Floats:
+        """Interpolate the running maximum of the clipped scores over the grid, averaged over the members."""
         knots = self.knots
         last = np.minimum(np.searchsorted(knots, cost), len(knots) - 1)  # the knot above the cost, or at it
         score = np.empty(len(cost))
         rows, below = np.arange(len(cost)), np.empty((0, len(cost)))
         for number, knot in enumerate(knots):
-            going_on = last[rows] >= number
-            rows, below = rows[going_on], below[:, going_on]
+            remaining = last[rows] >= number
+            rows, below = rows[remaining], below[:, remaining]
             if len(rows) == 0:
                 break
             now = score_at(rows, float(knot)).clip(-1, 1)  # (member, row)

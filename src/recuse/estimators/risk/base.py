@@ -1,4 +1,4 @@
-"""What the risk-based estimators share: expected losses, decisions at any cost, and out-of-fold results."""
+"""Base class of the risk-based estimators: expected losses, decisions at any cost, and out-of-fold results."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ __all__ = ["RiskBasedRegressor"]
 Floats = NDArray[np.float64]
 
 _BLOCK = 8192  # rows predicted at once
-_MODELS = ("_regressor", "_risk", "regressors_", "risks_")  # attributes of the subclasses that hold fitted models
+_MODEL_ATTRIBUTES = ("_regressor", "_risk", "regressors_", "risks_")  # of the subclasses
 
 
 class RiskBasedRegressor(RejectingRegressor):
     """Accept a row where its expected loss is below its cost.
 
-    `fit` of a subclass sets the private attributes below. The mean over the folds is the prediction and the risk.
+    The prediction and the risk of a row are means over the folds. `fit` of a subclass sets these attributes:
 
-    - `_encoder`: from rows to features.
-    - `_fold_mean`: the risk of the mean over the folds, relative to the risks of the folds.
-    - `_surcharge`: what cells without information add to the expected loss.
+    - `_encoder`: encodes rows as features.
+    - `_fold_mean`: corrects the risk for the mean over the folds.
+    - `_surcharge`: the extra expected loss of cells without information.
     """
 
     _several_targets = True
@@ -51,30 +51,30 @@ class RiskBasedRegressor(RejectingRegressor):
     def __getstate__(self) -> dict[str, Any]:
         """Pack the fitted models into one object.
 
-        Thousands of trees are thousands of arrays, and joblib opens a file for each if it loads them memory-mapped.
+        joblib opens a file for each array of a memory-mapped model, and forests have thousands of arrays.
         """
         state: dict[str, Any] = super().__getstate__()
-        return {name: _packed(value) if name in _MODELS else value for name, value in state.items()}
+        return {name: _packed(value) if name in _MODEL_ATTRIBUTES else value for name, value in state.items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Unpack the fitted models."""
-        unpacked = {n: pickle.loads(v) if n in _MODELS and isinstance(v, bytes) else v for n, v in state.items()}
-        super().__setstate__(unpacked)
+        packed = {name for name in _MODEL_ATTRIBUTES if isinstance(state.get(name), bytes)}
+        super().__setstate__({name: pickle.loads(v) if name in packed else v for name, v in state.items()})
 
     @abstractmethod
     def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
-        """Give the prediction of each fold (fold, row) or (fold, row, output)."""
+        """Return the prediction of each fold (fold, row) or (fold, row, output)."""
 
     @abstractmethod
     def _predict_fold(self, fold: int, features: Floats) -> Floats:
-        """Give the prediction of one fold (row,) or (row, output)."""
+        """Return the prediction of one fold (row,) or (row, output)."""
 
     @abstractmethod
     def _fold_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
-        """Give the prediction (fold, row) or (fold, row, output) and the risk (fold, row) of each fold."""
+        """Return the prediction (fold, row) or (fold, row, output) and the risk (fold, row) of each fold."""
 
     def expected_loss(self, X: Any) -> Floats:
-        """Estimate the loss E[L(h(x) - y) | x] of every row, in squared units of the target or those of `loss`.
+        """Estimate the loss E[L(h(x) - y) | x] of every row, in the units of the loss.
 
         Parameters
         ----------
@@ -97,12 +97,12 @@ class RiskBasedRegressor(RejectingRegressor):
         return np.concatenate([block.mean(axis=0) for block in blocks])
 
     def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Give h(x), and as score the loss that accepting the row saves: its cost less its expected loss."""
+        """Return h(x) and the score, which is the cost minus the expected loss."""
         prediction, risk = self._estimate(rows)
         return prediction, cost - risk
 
     def _estimate(self, rows: Any) -> tuple[Floats, Floats]:
-        """Give the prediction and the expected loss of checked rows."""
+        """Return the prediction and the expected loss of checked rows."""
         with one_thread():
             blocks = [self._estimate_block(block) for block in _blocks(rows)]
         predictions, risks = zip(*blocks, strict=True)
@@ -119,7 +119,7 @@ class RiskBasedRegressor(RejectingRegressor):
     def _learn_corrections(
         self, rows: Rows, features: Floats, splits: Sequence[Split], random: np.random.RandomState
     ) -> None:
-        """Learn the gain of the mean over the folds, and what cells without information cost."""
+        """Learn the correction for the mean over the folds, and the surcharge of cells without information."""
         tests = [test for _, test in splits]
         with one_thread():
             between = interpolated_rows(features, self._encoder.slices, random)
@@ -133,20 +133,20 @@ class RiskBasedRegressor(RejectingRegressor):
             self._surcharge = Surcharge.learn(self._encoder, held_out, self.loss_, random)
 
     def _out_of_fold_surcharge(self, rows: Rows, splits: Sequence[Split]) -> Floats:
-        """Give what novel cells add to the expected loss of each row, where its fold is new; NaN without a fold."""
+        """Return the surcharge (row,) of cells that are novel to the other folds; NaN for rows in no test part."""
         extra = np.full(len(rows), np.nan)
         for train, test in splits:
             if self._encoder.unseen == "keep":
                 extra[test] = 0.0
                 continue
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # about columns, which the fit to all rows has given
+                warnings.simplefilter("ignore", UserWarning)  # the fit to all rows has already given them
                 encoder = TableEncoder().fit(rows.take(train).X, rows.weight[train])
             extra[test] = self._surcharge(encoder.encode(rows.take(test).X).novelty)
         return extra
 
     def _advise(self) -> None:
-        """Warn if rejection does not pay on the out-of-fold rows, or if the cost is beyond all of their losses."""
+        """Warn if rejection does not pay on the out-of-fold rows, or if the cost is beyond their losses."""
         if not hasattr(self, "out_of_fold_"):
             return
         table = self.out_of_fold_.dropna()
@@ -157,7 +157,7 @@ class RiskBasedRegressor(RejectingRegressor):
         warn_if_useless(paid.mean(), error.mean(), cost.mean(), stacklevel=4)
 
     def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
-        """Give one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
+        """Return a table with one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
         assert rows.origin is not None
         both = {"target": rows.y, "prediction": prediction}
         place, cost, index = rows.origin.place, rows.origin.cost, rows.origin.index
@@ -169,7 +169,7 @@ class RiskBasedRegressor(RejectingRegressor):
 
 
 def _packed(models: object) -> object:
-    """Give pickled models, or the models themselves where a class of the user needs another pickler."""
+    """Return the pickled models, or the models unchanged if pickle cannot handle a user's class."""
     try:
         return pickle.dumps(models, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -184,7 +184,7 @@ def _blocks(rows: Any) -> list[Any]:
 
 
 def _by_target(name: str, values: Floats, targets: tuple[str, ...] | None) -> dict[str, Floats]:
-    """Give one column, or one for each of several targets, with its name or number."""
+    """Return one column, or one for each of several targets, named by the target or its number."""
     if values.ndim == 1:
         return {name: values}
     return {

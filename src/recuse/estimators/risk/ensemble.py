@@ -1,8 +1,8 @@
-"""How the mean over the folds differs from a single fold, for which alone there are out-of-fold results.
+"""Correction of out-of-fold risks for the mean over the folds.
 
-New rows are predicted by the mean over the folds, a training row only by the fold that was not fitted to it. The mean
-has a lower loss, and its risks vary less from row to row. Both effects are estimated on interpolated rows, which no
-fold was fitted to, so that out-of-fold and new rows have the same expected loss.
+New rows are predicted by the mean over the folds, but a training row only by the fold that was not fitted to it. The
+mean has a lower loss, and its risks vary less between rows. Both effects are estimated on interpolated rows, which no
+fold was fitted to. With the correction, out-of-fold rows and new rows have comparable expected losses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["FoldMean"]
 
 Floats = NDArray[np.float64]
 
-_LEAST_FACTOR = 0.5
+_MIN_FACTOR = 0.5
 _QUANTILES = np.linspace(0.01, 0.99, 50)
 
 
@@ -30,8 +30,8 @@ class FoldMean:
     Attributes
     ----------
     factor : float
-        Share of the risk that remains. By the squared error, the mean is better than one fold on average by the
-        variance of the folds round it (Krogh and Vedelsby, 1995). For other convex losses it is no worse: 1.
+        Ratio of the risk of the mean to that of one fold. With the squared error, the loss of the mean is lower by the
+        variance of the folds around it (Krogh and Vedelsby, 1995). With other losses the factor is 1.
     single, mean : ndarray of shape (quantile,)
         Quantiles of the risk of single folds and of the mean of the risks, on the same rows.
     """
@@ -57,23 +57,23 @@ class FoldMean:
         """
         variance, risk = float(predictions.var(axis=0).mean()), float(risks.mean())
         gains = loss == SQUARED and risk > 0
-        factor = max(1 - variance / risk, _LEAST_FACTOR) if gains else 1.0
+        factor = max(1 - variance / risk, _MIN_FACTOR) if gains else 1.0
         return cls(factor, np.quantile(risks, _QUANTILES), np.quantile(risks.mean(axis=0), _QUANTILES))
 
     @classmethod
     def of_one(cls) -> Self:
-        """Give the trivial one for a model without folds."""
+        """Return the identity, for a model without folds."""
         return cls(1.0, np.empty(0), np.empty(0))
 
     def risk(self, risks: Floats) -> Floats:
-        """Give the expected loss (row,) of new rows from the risk by each fold (fold, row)."""
+        """Return the expected loss (row,) of new rows, given the risks of all folds (fold, row)."""
         return np.asarray(self.factor * risks.mean(axis=0))
 
     def out_of_fold(self, risk: Floats) -> Floats:
-        """Give the expected loss (row,) of training rows from the risk by one fold, on the scale of `risk`.
+        """Return the expected loss (row,) of training rows, given the risk of one fold, on the scale of `risk`.
 
-        The risk is mapped from the quantiles of single folds to those of the mean; beyond the outermost quantiles it is
-        scaled like these. The order of the rows stays.
+        The quantiles of single folds are mapped to those of the mean. Beyond the outermost quantiles the risk is
+        multiplied by the ratio there. The order of the rows does not change.
         """
         if len(self.single) == 0 or self.single[0] <= 0 or np.ptp(self.single) == 0:
             return np.asarray(self.factor * risk)

@@ -1,4 +1,4 @@
-"""Rows between training rows, which no model was fitted to."""
+"""Artificial rows between training rows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NEIGHBOURS = 5
 def interpolated_rows(features: Floats, slices: Sequence[slice], random: np.random.RandomState) -> Floats:
     """Combine training rows with near neighbours, column by column, into rows that do not occur in training.
 
-    The predictions of models on such rows vary as on new rows. On the training rows themselves they vary less.
+    Predictions of different models differ on these rows as much as on new rows. On training rows they differ less.
 
     Parameters
     ----------
     features : ndarray of shape (row, feature)
     slices : sequence of slice
-        Features of each column; they are taken from one parent together.
+        Features of each column, which are taken from the same parent.
     random : RandomState
 
     Returns

@@ -19,28 +19,28 @@ __all__ = ["KernelAverage"]
 
 Floats = NDArray[np.float64]
 
-_GRID = 2.0 ** np.arange(-5, 2.5, 0.5)  # widths to try, in units of the usual distance between two rows
+_GRID = 2.0 ** np.arange(-5, 2.5, 0.5)  # widths to try, in units of the median distance between rows
 _CELLS = 2**22  # distances held at once
 
 
 class KernelAverage(CheckedRegressor):
-    """Average the targets with weights exp(-d^2 / (2 w^2)), d the distance and w the width.
+    """Average the targets with weights exp(-d^2 / (2 w^2)), where d is the distance and w the width.
 
-    Features are standardised first. Far from all training rows it is the target of the nearest one.
+    Features are standardised first. Far from all training rows, the prediction is the target of the nearest one.
 
     Parameters
     ----------
     width : float, optional
         In standard deviations of the features. By default the best of a grid by leave-one-out squared error.
     max_rows : int, default=1000
-        How many training rows, drawn at random, are left out one by one to choose the width.
+        Number of training rows, drawn at random, on which the width is chosen.
     random_state : int, RandomState or None, default=None
-        Draws these.
+        Draws these rows.
 
     Attributes
     ----------
     width_ : float
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+    n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
     --------
@@ -83,7 +83,7 @@ class KernelAverage(CheckedRegressor):
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Give the average near every row.
+        """Predict every row.
 
         Parameters
         ----------
@@ -104,18 +104,18 @@ class KernelAverage(CheckedRegressor):
         return (rows[start : start + size] for start in range(0, len(rows), size))
 
     def _square_distances(self, features: Floats) -> Floats:
-        """Give the squared distances (row, training row)."""
+        """Return the squared distances (row, training row)."""
         return np.asarray(euclidean_distances(features, self._rows, squared=True))
 
     def _average(self, square: Floats, width: float) -> Floats:
-        # a softmax keeps the largest weight at one before the division, so that weights far away do not all underflow
+        # softmax is stable even where all weights would underflow
         share = softmax(np.log(self._weight) - square / (2 * width**2))
         return np.asarray(share @ self._y)
 
     def _best_width(self) -> float:
         """Find the width with the lowest leave-one-out squared error."""
         chosen = check_random_state(self.random_state).permutation(len(self._rows))[: self.max_rows]
-        widths = self._usual_distance(chosen) * _GRID
+        widths = self._median_distance(chosen) * _GRID
         loss = np.zeros(len(widths))
         for part in self._blocks(chosen):
             square = self._square_distances(self._rows[part])
@@ -124,8 +124,8 @@ class KernelAverage(CheckedRegressor):
             loss += error**2 @ self._weight[part]
         return float(widths[loss.argmin()])
 
-    def _usual_distance(self, chosen: NDArray[np.intp]) -> float:
-        """Give the median distance from a few rows to all."""
+    def _median_distance(self, chosen: NDArray[np.intp]) -> float:
+        """Return the median distance between some rows and all rows."""
         square = self._square_distances(self._rows[chosen[:100]])
         apart = square[square > 0]
         return float(np.sqrt(np.median(apart))) if len(apart) else 1.0

@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CrossFittedRisk:
-    """Risk models, and the factor of their predictions.
+    """Cross-fitted risk models, and the factor that their predictions are multiplied by.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class CrossFittedRisk:
     out_of_fold: Floats = field(default_factory=lambda: np.empty(0), repr=False)
 
     def by_fold(self, inputs: Sequence[Floats]) -> Floats:
-        """Give the risk (fold, row) for the inputs by the regressors of each fold.
+        """Return the risk (fold, row) for the inputs by the regressors of each fold.
 
         A single regressor is paired with every risk model, a single risk model with every regressor.
         """
@@ -60,8 +60,8 @@ def learn_risk(
 ) -> CrossFittedRisk:
     """Fit risk models to the losses of rows.
 
-    By folds, the losses are divided by their mean first, since trees stop splitting where the variance of a target is
-    near the machine precision.
+    For cross-fitting, the losses are first divided by their mean, since trees stop splitting where the variance of a
+    target is near the machine precision.
 
     Parameters
     ----------
@@ -90,5 +90,5 @@ def learn_risk(
 
 
 def non_negative(prediction: Any) -> Floats:
-    """Give predictions (row,) of a risk, those below zero as zero."""
+    """Return the predictions (row,) of a risk model, clipped at zero."""
     return np.maximum(np.asarray(prediction, dtype=np.float64).reshape(-1), 0.0)

@@ -1,4 +1,4 @@
-"""Published methods as settings of RiskRejector."""
+"""Published methods as presets of RiskRejector."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["knn_plug", "mlp_plug", "no_rejection"]
 def knn_plug(**parameters: Any) -> RiskRejector:
     """Knn-Plug: nearest neighbours for h, and again for its squared residuals on the same rows.
 
-    The plug-in rule of Zaoui, Denis and Hebiri, "Regression with reject option and application to kNN", NeurIPS 2020;
-    with ten neighbours by default. Every row is among its own neighbours, so the risk is too small, as published;
-    ``residuals="crossfit"`` avoids that.
+    This is the plug-in rule of Zaoui, Denis and Hebiri, "Regression with reject option and application to kNN",
+    NeurIPS 2020, with ten neighbours by default. Every row is among its own neighbours, so the estimated risk is too
+    small, as in the published method; ``residuals="crossfit"`` avoids that.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def mlp_plug(**parameters: Any) -> RiskRejector:
 
 
 def no_rejection(**parameters: Any) -> RiskRejector:
-    """No-rejection learning: a network for h, as if nothing were ever rejected, and a kernel average for its risk.
+    """No-rejection learning: a network for h, trained without rejection, and a kernel average for its risk.
 
     The squared error is averaged over rows held out from the network (Li et al., "When No-Rejection Learning is
     Consistent for Regression with Rejection", AISTATS 2024); the width of the kernel is chosen by leaving one out.
@@ -69,6 +69,6 @@ def no_rejection(**parameters: Any) -> RiskRejector:
 
 
 def _plug(regressor: Any, risk: Any, residuals: Any, parameters: dict[str, Any]) -> RiskRejector:
-    """Give a RiskRejector whose risk model has the features alone as inputs and is used as it is, whatever the rows."""
+    """Return a RiskRejector whose risk model uses only the features and is not rescaled."""
     model = RiskRejector(regressor, risk, residuals, sees_prediction=False, rescale=False, unseen="keep")
     return model.set_params(**parameters)  # type: ignore[no-any-return]

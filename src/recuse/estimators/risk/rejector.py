@@ -40,21 +40,22 @@ __all__ = ["RiskRejector"]
 Floats = NDArray[np.float64]
 
 _RESIDUALS = ("train", "holdout", "crossfit")
-_FOLDS = 5  # to cross-fit the risk, where `cv` is no number
+_FOLDS = 5  # of the risk model, if `cv` is not a number
 
 
 class RiskRejector(RiskBasedRegressor):
     """Accept a row where a model of the risk R(x) = E[(h(x) - y)^2 | x] is below the cost.
 
     The estimator has three parts: a regressor h, a regressor fitted to its squared residuals, and the threshold, which
-    is the cost. The cost plays no role in training, so one fitted model decides at any cost. Another loss may replace
-    the squared error, and there may be several targets.
+    is the cost. Training does not depend on the cost, so one fitted model decides at any cost. Other losses than the
+    squared error and several targets are possible.
 
     Parameters
     ----------
     regressor : estimator, optional
-        Any regressor with scikit-learn's interface, which must itself minimise `loss`. By default boosted trees or, for
-        Huber's loss, `StackedMLPRegressor`. If it predicts one target only, each of several targets gets a copy.
+        Any regressor with scikit-learn's interface, which must itself minimise `loss`. By default boosted trees or, if
+        those do not minimise `loss` (Huber's, for example), `StackedMLPRegressor`. With several targets, a regressor
+        that predicts only one is fitted to each of them.
     risk : estimator, optional
         Any regressor, for the squared residuals or other losses of the rows; predictions below zero count as zero. By
         default extremely randomised trees with leaves large enough to average the noise of the residuals.
@@ -64,26 +65,27 @@ class RiskRejector(RiskBasedRegressor):
         residuals of the others. "train" takes the residuals of the rows h was fitted to, which are too small.
     cv : int, splitter or iterable of (train, test), default=5
         The folds of "crossfit". A number splits the rows at random; rows with equal features share a fold. The test
-        parts of a splitter must not overlap. Rows in none of them, as with ``TimeSeriesSplit``, serve for training
-        only, and h is then fitted once more to all rows. Otherwise the number of folds for the risk model.
+        parts of a splitter must not overlap. Rows in none of them, as with ``TimeSeriesSplit``, are used for
+        training only, and h is then fitted again to all rows. With "holdout" and "train", a number is the number of
+        folds for the risk model.
     cost : float, array-like, callable or str, default=1.0
         Cost of a rejection, in squared units of the target or those of `loss`: a number, a callable of `X`, the name of
-        a column of `X` (which is then no feature), or, given to `fit`, one value per row.
+        a column of `X` (which is then not a feature), or, passed to `fit`, one value per row.
     prefit : bool, default=False
-        Use `regressor` as it is: already fitted, to other rows than those given to `fit`, which serve for residuals
-        only. To clone the whole, put the regressor into ``sklearn.frozen.FrozenEstimator``.
+        Use `regressor` as it is. It must have been fitted to other rows than those passed to `fit`, which only provide
+        the residuals. To be able to clone the estimator, wrap the regressor in ``sklearn.frozen.FrozenEstimator``.
     holdout : float, default=0.25
         Share of the rows held out by "holdout".
     sees_prediction : bool, default=True
-        Whether h(x) is an input of the risk model besides the features and, where the regressor has `predict_members`,
-        the standard deviation among its members.
+        Whether h(x) is an input of the risk model in addition to the features. If the regressor has `predict_members`,
+        the standard deviation among its members is another input.
     rescale : bool, default=True
-        Cross-fit the risk model, and scale the risk to be right on average on rows it was not fitted to. Otherwise one
+        Cross-fit the risk model, and scale the risk such that its out-of-fold mean equals the mean loss. Otherwise one
         risk model is fitted to all residuals and used as it is, as published plug-in methods do.
     random_state : int, RandomState or None, default=None
-        Splits the rows, and seeds every part whose own `random_state` is None.
+        Splits the rows, and seeds every subestimator whose own `random_state` is None.
     n_jobs : int, optional
-        Processes that fit the parts, as in joblib; each uses one thread. The results do not depend on it.
+        Processes that fit the subestimators, as in joblib; each uses one thread. The results do not depend on it.
     unseen : {"novel", "error", "keep"}, default="novel"
         With "novel", a category or a missing value that did not occur in training, or a number far outside the training
         range, adds to the expected loss what blanking the column adds to the loss of held-out rows. With "error", the
@@ -95,32 +97,33 @@ class RiskRejector(RiskBasedRegressor):
     Attributes
     ----------
     regressors_ : list
-        The fitted regressors, whose mean is h; more than one only by "crossfit".
+        The fitted regressors, whose mean is h; more than one only with "crossfit".
     risks_ : list
-        The fitted risk models, whose mean is the risk; more than one where `rescale`.
+        The fitted risk models, whose mean is the risk; more than one only with `rescale`.
     scale_ : float
         Factor of their predictions.
     out_of_fold_ : DataFrame
-        Where `rescale`, one line for each row given to `fit`, with its index: target(s), prediction(s), expected_loss,
-        cost and score = cost - expected_loss, each by models that were not fitted to the row; NaN where there are none.
-        Not set by "train", whose residuals are not out-of-fold.
+        One line for each row passed to `fit`, with its index: target(s), prediction(s), expected_loss, cost and score =
+        cost - expected_loss, each by models that were not fitted to the row; NaN if there are none. Only set with
+        `rescale`, and not with "train", whose residuals are not out-of-fold.
     cost_ : the cost of `fit`
     loss_ : TargetLoss
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+    n_features_in_, feature_names_in_ : as in scikit-learn
 
     Notes
     -----
-    Both parts get the features as standardised numbers, categories as one column for each level, so any regressor will
-    do. A prefitted regressor gets the rows as they are. Parts without `sample_weight` get copies of rows.
+    Both subestimators receive standardised numbers, with categories one-hot encoded, so any regressor can be used. A
+    prefitted regressor receives the rows as they are. A subestimator without `sample_weight` is fitted to copies of
+    the rows.
 
     The mean of the K regressors of "crossfit" is better than each of them on average, by the variance of their
-    predictions round it (Krogh and Vedelsby, 1995). The share of the risk that remains is estimated on interpolated
-    rows, and both the expected loss of new rows and that of `out_of_fold_` are multiplied by it. For other convex
-    losses Jensen's inequality only states that the mean is no worse, so there the share is 1. The risks of
-    `out_of_fold_`, by one fold each, are also mapped to the distribution of the mean over the folds.
+    predictions around it (Krogh and Vedelsby, 1995). The ratio of the two risks is estimated on interpolated rows. The
+    expected losses of new rows and of `out_of_fold_` are multiplied by it. For other convex losses, Jensen's inequality
+    only implies that the mean is not worse, so the ratio is 1. The risks of `out_of_fold_` come from one fold each and
+    are also mapped to the distribution of the mean over the folds.
 
-    That variance is no input of the risk model. On a training row all but one of the regressors were fitted to the
-    target, and the more they follow it, the more they differ from the one that was not: it would reveal the residual.
+    That variance is not an input of the risk model. All but one of the regressors were fitted to the target of a
+    training row, so their distance from the other regressor would leak the residual.
 
     Examples
     --------
@@ -213,11 +216,11 @@ class RiskRejector(RiskBasedRegressor):
         tested, _ = splits_of_tested(splits)  # rows with residuals
         error = self.loss_.of_rows(fitted.out_of_fold.mean[tested] - rows.y[tested])
         inputs = self._risk_inputs(features, fitted.out_of_fold)[tested]
-        part = default_risk_model() if self.risk is None else self.risk
+        estimator = default_risk_model() if self.risk is None else self.risk
         folds = self._risk_folds(rows, splits, tested, random)
-        risk = learn_risk(part, Sample(inputs, error, rows.weight[tested]), folds, random, self.n_jobs)
+        risk = learn_risk(estimator, Sample(inputs, error, rows.weight[tested]), folds, random, self.n_jobs)
         self.risks_, self.scale_ = list(risk.models), risk.scale
-        if self.prefit:  # its columns cannot be blanked: take the extra loss of a constant prediction
+        if self.prefit:  # the columns of its input cannot be blanked, so use the extra loss of a constant prediction
             constant = self.loss_.of_rows(np.broadcast_to(self._target[0], rows.y.shape) - rows.y).mean()
             self._surcharge = Surcharge.constant(len(self._encoder.slices), float(constant - error.mean()))
             self._fold_mean = FoldMean.of_one()
@@ -240,8 +243,8 @@ class RiskRejector(RiskBasedRegressor):
             self._check_prefit()
 
     def _check_prefit(self) -> None:
-        require(self.regressor is not None, "regressor", "given where prefit=True", None)
-        rule = "left at 'crossfit' where prefit=True, which makes it void"
+        require(self.regressor is not None, "regressor", "given with prefit=True", None)
+        rule = "left at 'crossfit' with prefit=True, since it has no effect"
         require(self.residuals == "crossfit", "residuals", rule, self.residuals)
         try:
             check_is_fitted(self.regressor)
@@ -256,7 +259,7 @@ class RiskRejector(RiskBasedRegressor):
         return self.residuals == "crossfit" and not self.prefit
 
     def _splits(self, rows: Rows, random: np.random.RandomState) -> list[Split]:
-        """Give the rows that each regressor is fitted to, and the rows its residuals are taken of."""
+        """Return, for each regressor, the rows to fit it to and the rows to compute its residuals on."""
         if self._cross_fits:
             return folds_of(rows, self.cv, random)
         everything = np.arange(len(rows))
@@ -267,7 +270,7 @@ class RiskRejector(RiskBasedRegressor):
     def _fit_regressors(
         self, rows: Rows, features: Floats, splits: list[Split], random: np.random.RandomState
     ) -> CrossFitted:
-        """Fit the regressors, and predict the rows that their residuals are taken of."""
+        """Fit the regressors, and predict the rows that residuals are computed on."""
         sample = Sample(features, rows.y, rows.weight)
         part = default_regressor(self.loss_) if self.regressor is None else self.regressor
         if self._cross_fits:
@@ -285,7 +288,7 @@ class RiskRejector(RiskBasedRegressor):
     def _risk_folds(
         self, rows: Rows, splits: list[Split], tested: NDArray[np.intp], random: np.random.RandomState
     ) -> list[Split] | None:
-        """Give the folds of the residuals, by which the risk is cross-fitted; those of "crossfit" stay as they are."""
+        """Return the folds for cross-fitting the risk model; with "crossfit", those of the regressors."""
         if not self.rescale or len(tested) < 2:
             return None
         if not self._cross_fits:
@@ -293,7 +296,7 @@ class RiskRejector(RiskBasedRegressor):
         return splits_of_tested(splits)[1] if len(splits) > 1 else None
 
     def _risk_inputs(self, features: Floats, prediction: Prediction) -> Floats:
-        """Give the inputs of the risk model (row, input); predictions are standardised like the features."""
+        """Return the inputs of the risk model (row, input); predictions are standardised like the features."""
         if not self.sees_prediction:
             return features
         mean, scale = self._target

@@ -1,4 +1,4 @@
-"""What cells without information, such as unseen categories, add to the expected loss of a row."""
+"""Extra expected loss of rows with cells that carry no information, such as unseen categories."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["HeldOut", "Surcharge"]
 
 Floats = NDArray[np.float64]
 
-_ROWS = 1_000  # blanked rows of one fold
-_CELLS = 20_000_000  # and their cells
+_ROWS = 1_000  # maximum number of blanked rows of one fold, about
+_CELLS = 20_000_000  # maximum number of their cells
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class HeldOut:
     features : ndarray of shape (row, feature)
     target : ndarray of shape (row,) or (row, output)
     predict : callable
-        From features to predictions, by a model that was not fitted to the rows.
+        Function from features to predictions, of a model that was not fitted to the rows.
     """
 
     features: Floats
@@ -41,9 +41,9 @@ class HeldOut:
 class Surcharge:
     """Extra expected loss of a row, linear in the novelty of its cells.
 
-    A model of the risk cannot learn from training rows what a cell costs that carries no information, if there was none
-    like it. So the columns of held-out rows are blanked one by one, and all at once, and the loss is measured again.
-    The extra losses of the columns are added up, and scaled such that they cost at least as much as all together.
+    Training rows have no such cells, so a risk model cannot learn their effect. Instead, each column of held-out rows
+    is blanked, then all columns at once, and the increase of the loss is measured. If the sum of the increases is
+    below the increase for all columns, they are scaled up to it.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Surcharge:
     def learn(
         cls, encoder: TableEncoder, held_out: Sequence[HeldOut], loss: TargetLoss, random: np.random.RandomState
     ) -> Self:
-        """Measure what blanked columns cost on held-out rows."""
+        """Measure the extra loss of blanked columns on held-out rows."""
         measured = [_extra_losses(encoder, part, loss, random) for part in held_out if len(part.target)]
         rows = np.array([count for count, _ in measured], dtype=np.float64)
         extra = np.average([losses for _, losses in measured], axis=0, weights=rows)
@@ -69,18 +69,18 @@ class Surcharge:
 
     @classmethod
     def constant(cls, columns: int, extra: float) -> Self:
-        """Give every column the same surcharge, where the columns of a model cannot be blanked."""
+        """Return the same surcharge for every column, for a model whose columns cannot be blanked."""
         return cls(np.full(columns, max(extra, 0.0)))
 
     def __call__(self, novelty: Floats) -> Floats:
-        """Give the extra loss (row,) of rows with this novelty (row, column)."""
+        """Return the extra loss (row,) of rows with this novelty (row, column)."""
         return np.asarray(novelty @ self.by_column)
 
 
 def _extra_losses(
     encoder: TableEncoder, part: HeldOut, loss: TargetLoss, random: np.random.RandomState
 ) -> tuple[int, Floats]:
-    """Give the number of rows used, and the extra loss of each blanked column and, last, of all of them."""
+    """Return the number of rows used, and the extra loss of each blanked column and, last, of all of them."""
     columns, width = len(encoder.slices), part.features.shape[1]
     count = min(max(_ROWS // (columns + 2), 8), _CELLS // ((columns + 2) * width), len(part.target))
     if count == 0:  # a wide table: only measure all columns together

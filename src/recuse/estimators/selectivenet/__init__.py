@@ -1,1 +1,1 @@
-"""SelectiveNet (Geifman and El-Yaniv, 2019)."""
+"""Regression with a reject option by SelectiveNet (Geifman and El-Yaniv, 2019)."""

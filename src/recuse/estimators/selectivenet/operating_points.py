@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 __all__ = ["OperatingPoints"]
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
-_ACCEPT_ALL, _REJECT_ALL = -1e-12, 1.0  # thresholds beyond every selection, also one that rounds to 0 or 1
+_ACCEPT_ALL, _REJECT_ALL = -1e-12, 1.0  # below and above every selection, even if it is rounded to 0 or 1
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class OperatingPoints:
     Attributes
     ----------
     place : ndarray of shape (point,)
-        Place of the coverage in the grid, which determines the networks.
+        Position of the coverage in the grid; it determines the networks.
     threshold : ndarray of shape (point,)
     rejected : ndarray of shape (point,)
         Share of the rows that are rejected.
@@ -32,14 +32,14 @@ class OperatingPoints:
         Sum of the errors of the accepted rows, divided by the number of all rows.
     """
 
-    place: Places
+    place: Indices
     threshold: Floats
     rejected: Floats
     error: Floats
 
     @classmethod
     def curve(cls, place: int, selection: Floats, error: Floats, weight: Floats) -> Self:
-        """Give every threshold on the selection that makes a difference, from rejecting all rows to accepting all.
+        """Return all thresholds that lead to different decisions, from rejecting all rows to accepting all.
 
         Rows of equal selection are accepted together, so the order of the rows does not matter.
         """
@@ -56,7 +56,7 @@ class OperatingPoints:
 
     @classmethod
     def best_of(cls, curves: Sequence[OperatingPoints]) -> Self:
-        """Keep the points with the lowest RcR loss at some cost, by falling share of rejections.
+        """Keep the points with the lowest RcR loss at some cost, by decreasing share of rejections.
 
         The loss at cost c is error + c * rejected, so these are the corners of the lower convex hull.
         """
@@ -74,22 +74,22 @@ class OperatingPoints:
         return cls(place[corners], threshold[corners], rejected[corners], error[corners])
 
     def nearest(self, coverage: float) -> Self:
-        """Give the one point, of those that accept anything, whose share of accepted rows is nearest the coverage."""
+        """Return the point with a share of accepted rows > 0 that is nearest to the coverage."""
         point = 1 + np.abs(1 - self.rejected[1:] - coverage).argmin()
         only = slice(point, point + 1)
         return type(self)(self.place[only], self.threshold[only], self.rejected[only], self.error[only])
 
-    def at(self, cost: Floats) -> Places:
-        """Find the point with the lowest RcR loss at the cost of each row; of equals, the one that rejects more."""
+    def at(self, cost: Floats) -> Indices:
+        """Find the point with the lowest RcR loss at the cost of each row; in a tie, the one that rejects more."""
         costs, which = np.unique(cost, return_inverse=True)
         loss = self.error[:, None] + self.rejected[:, None] * costs  # (point, cost)
         return np.asarray(loss.argmin(axis=0)[which])
 
-    def score(self, selection: Floats, points: Places) -> Floats:
-        """Give the score (row,) at the point of each row: the largest margin at this point and all before it.
+    def score(self, selection: Floats, points: Indices) -> Floats:
+        """Return the score (row,) at the point of each row: the maximum margin at this point and all earlier ones.
 
-        The points before are those of lower costs. So a row that is accepted at one cost is accepted at all higher
-        costs, although these may use other networks.
+        Earlier points belong to lower costs. So a row that is accepted at one cost is accepted at all higher costs,
+        even if these use other networks.
 
         Parameters
         ----------
@@ -108,5 +108,5 @@ class OperatingPoints:
 
 
 def _slope(rejected: Floats, error: Floats, one: int, other: int) -> float:
-    """Give the extra error per avoided rejection between two points: the cost at which both have the same loss."""
+    """Return the extra error per avoided rejection between two points: the cost at which both have the same loss."""
     return float((error[other] - error[one]) / (rejected[one] - rejected[other]))

@@ -1,4 +1,4 @@
-"""SelectiveNetRegressor: one network that predicts and selects, for a coverage or for a cost."""
+"""SelectiveNetRegressor: regression with a reject option by SelectiveNet, for a coverage or a cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["SelectiveNetRegressor"]
 
 Floats = NDArray[np.float64]
 
-_GRID = tuple(tenth / 10 for tenth in range(1, 11))  # coverages trained where the cost decides
+_GRID = tuple(tenth / 10 for tenth in range(1, 11))  # coverages to train if `coverage` is None
 
 
 class SelectiveNetRegressor(RejectingRegressor):
@@ -51,15 +51,15 @@ class SelectiveNetRegressor(RejectingRegressor):
     ----------
     coverage : float or None, default=0.7
         A number is the share of rows to accept. A row is accepted where g is above a threshold, which is set such that
-        this share of the validation rows is accepted. Neither their targets nor the cost influence the decisions; the
-        cost is only part of the `Decision`, for its evaluation.
+        this share of the validation rows is accepted. Their targets and the cost do not influence the decisions; the
+        cost only becomes part of the `Decision`, for its evaluation.
 
-        With None the cost decides. Networks for the coverages 0.1, 0.2, ..., 1.0 are trained side by side, and each
-        cost uses the network and threshold with the lowest RcR loss on the validation rows. A row that is accepted at a
-        lower cost is accepted as well. One fitted estimator then serves every cost in `decide`.
+        With None, decisions depend on the cost. Networks for the coverages 0.1, 0.2, ..., 1.0 are trained together, and
+        each cost uses the network and threshold with the lowest RcR loss on the validation rows. A row that is accepted
+        at one cost is accepted at every higher one. `decide` then accepts any cost.
     cost : float, array-like, callable or str, default=1.0
         Cost of a rejection, in squared units of the target or those of `loss`: a number, a callable of `X`, the name of
-        a column of `X` (which is then no feature), or, given to `fit`, one value per row.
+        a column of `X` (which is then not a feature), or, passed to `fit`, one value per row.
     hidden : tuple of int, default=(64,)
         Widths of the hidden layers of the body.
     selection_hidden : int, default=16
@@ -70,19 +70,19 @@ class SelectiveNetRegressor(RejectingRegressor):
     learning_rate : float, default=0.0005
     weight_decay : float, default=0.0001
     alpha : float, default=0.5
-        Weight of the selective loss; the rest is that of the auxiliary loss, which trains the body on all rows.
+        Weight of the selective loss; 1 - alpha is the weight of the auxiliary loss, which uses all rows.
     lam : float, default=32.0
-        Weight of a missed coverage, in units of the loss for the standardised target.
+        Weight of the penalty for a coverage below the target, in units of the loss for the standardised target.
     n_members : int, default=1
         Members of the ensemble, for each coverage. They differ in their initial weights; predictions and selections
         are averaged.
     validation_fraction : float, default=0.25
-        Share of the rows given to `fit` that set the threshold, unless `fit` is given others.
+        Share of the rows that set the threshold, unless `fit` gets validation rows.
     random_state : int, RandomState or None, default=None
     verbose : bool, default=False
         Show a progress bar.
     scale_target : bool, default=True
-        Standardise the target inside; the results stay in the user's units.
+        Train on the standardised target; all results are in the user's units.
     device : str, default="cpu"
     unseen : {"novel", "error", "keep"}, default="novel"
         With "novel", a row is rejected if it has a category or a missing value that did not occur in training, or a
@@ -95,20 +95,21 @@ class SelectiveNetRegressor(RejectingRegressor):
     ----------
     cost_ : the cost fitted for
     loss_ : TargetLoss
+    network_ : stack of trained networks
     coverage_ : float
-        The coverage of the network in use: the one asked for, or the one chosen for `cost_` (for its mean over the
-        validation rows, where it varies).
+        The coverage that the network in use was trained for: `coverage`, or the one chosen for `cost_` (for its mean
+        over the validation rows, if it varies).
     threshold_ : float
-        A row is accepted where its selection is above; belongs to `coverage_`.
+        The network of `coverage_` accepts a row if its selection is above.
     validation_coverage_ : float
         Share of the validation rows accepted at `threshold_`.
     validation_loss_ : float
         RcR loss on the validation rows, in the user's units.
     history_ : ndarray of shape (n_epochs, n_trainings)
-        Training loss by epoch, for the standardised target; the members of one coverage stand together.
+        Training loss by epoch, for the standardised target; ordered by coverage, then by member.
     diverged_ : list of tuple
-        (coverage, member, epoch) of every training that met infinite values and was dropped.
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+        (coverage, member, epoch) of every training that diverged and was dropped.
+    n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
     --------
@@ -178,11 +179,11 @@ class SelectiveNetRegressor(RejectingRegressor):
             A DataFrame may have categories and missing values.
         y : array-like of shape (n_rows,)
         cost : float, array-like, callable or str, optional
-            Takes the place of the parameter `cost`.
+            Used instead of the parameter `cost`.
         sample_weight : array-like of shape (n_rows,), optional
-            Weighs every mean of the loss, and the coverage; batch norm counts each distinct row once.
+            Weights of the rows in the loss and in the coverage. Batch norm ignores them: a distinct row counts once.
         validation : tuple (X, y) or (X, y, cost), optional
-            Rows that set the threshold; the third is needed where `cost` has one value per row.
+            Rows that set the threshold; the costs are needed if `cost` has one value per row.
 
         Returns
         -------
@@ -204,12 +205,12 @@ class SelectiveNetRegressor(RejectingRegressor):
         return self
 
     def _predictions(self, rows: Any) -> Floats:
-        """Give h(x) by the network of `coverage_`; the mean over the members."""
-        return self._judge(rows, np.full(len(rows), self._usual_cost))[0]
+        """Return h(x) by the network of `coverage_`, the mean over the members."""
+        return self._judge(rows, np.full(len(rows), self._mean_cost))[0]
 
     @property
     def serves_any_cost(self) -> bool:
-        """True once fitted: the grid serves every cost, and a fixed coverage depends on none."""
+        """True: the networks of all coverages allow any cost, and a fixed coverage does not depend on the cost."""
         check_is_fitted(self)
         return True
 
@@ -228,7 +229,7 @@ class SelectiveNetRegressor(RejectingRegressor):
     def _divide(
         self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState
     ) -> tuple[Rows, Rows]:
-        """Give the rows to train on and the rows to set the threshold by."""
+        """Return the training rows, and the validation rows that set the threshold."""
         if validation is not None:
             return rows, self._validation_rows(validation, cost)
         train, held_out = divide(rows, self.validation_fraction, random)
@@ -249,7 +250,7 @@ class SelectiveNetRegressor(RejectingRegressor):
         )
         rate = float(self.learning_rate)
         members = [SelectiveMember(seed, rate, coverage) for coverage in self._coverages() for seed in seeds]
-        with progress_bar("training", self.epochs, show=self.verbose) as tell:
+        with progress_bar("training", self.epochs, show=self.verbose) as report:
             plan = SelectivePlan(
                 epochs=self.epochs,
                 batch_size=self.batch_size,
@@ -258,7 +259,7 @@ class SelectiveNetRegressor(RejectingRegressor):
                 lam=self.lam,
                 loss=self._units.engine_loss,
                 device=self.device,
-                on_epoch=tell,
+                on_epoch=report,
             )
             return train_selective([engine_table(self._units, train, shuffle)], members, build, plan)
 
@@ -275,20 +276,20 @@ class SelectiveNetRegressor(RejectingRegressor):
         ]
         if len(self.diverged_) == len(coverages):
             raise ValueError(
-                f"every training met infinite values; try a learning_rate smaller than {self.learning_rate}, "
+                f"every training diverged; try a learning_rate smaller than {self.learning_rate}, "
                 "or look for extreme values in X and y"
             )
         if self.diverged_:
             warnings.warn(
-                f"{len(self.diverged_)} of {len(coverages)} trainings met infinite values and were dropped, "
+                f"{len(self.diverged_)} of {len(coverages)} trainings diverged and were dropped, "
                 f"as (coverage, member, epoch): {self.diverged_}",
                 ConvergenceWarning,
                 stacklevel=3,  # the caller of fit
             )
-        sound = [training for training in range(len(coverages)) if training not in trained.diverged]
+        converged = [training for training in range(len(coverages)) if training not in trained.diverged]
         # double precision for predictions, so that a row gets the same result in any batch
-        self.network_ = trained.stack.take(sound).to(torch.float64)
-        self._grid, self._grid_place = np.unique(coverages[sound], return_inverse=True)
+        self.network_ = trained.stack.take(converged).to(torch.float64)
+        self._grid, self._grid_place = np.unique(coverages[converged], return_inverse=True)
 
     def _calibrate(self, held_out: Rows) -> None:
         """Choose the networks and thresholds, and measure them on the validation rows."""
@@ -297,8 +298,8 @@ class SelectiveNetRegressor(RejectingRegressor):
         self._points = (
             curves[0].nearest(self.coverage) if self.coverage is not None else OperatingPoints.best_of(curves)
         )
-        self._usual_cost = float(np.average(held_out.cost, weights=held_out.weight))
-        point = self._points.at(np.array([self._usual_cost]))[0]
+        self._mean_cost = float(np.average(held_out.cost, weights=held_out.weight))
+        point = self._points.at(np.array([self._mean_cost]))[0]
         self.coverage_ = float(self._grid[self._points.place[point]])
         self.threshold_ = float(self._points.threshold[point])
         self.validation_coverage_ = 1 - float(self._points.rejected[point])
@@ -313,13 +314,13 @@ class SelectiveNetRegressor(RejectingRegressor):
         return OperatingPoints.curve(place, selection, error, rows.weight)
 
     def _heads(self, place: int, features: Floats) -> tuple[Floats, Floats]:
-        """Give prediction and selection (row,) by the networks of one coverage, the mean over the members."""
+        """Return prediction and selection (row,) by the networks of one coverage, the mean over the members."""
         members = np.flatnonzero(self._grid_place == place).tolist()
         heads = outputs(self.network_.take(members), features).reshape(3, len(members), -1).mean(axis=1)
         return heads[0], heads[1]
 
     def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Give the prediction in the user's units and the score of every row, at its cost."""
+        """Return the prediction in the user's units and the score of every row, at its cost."""
         encoded = self._units.encoder.encode(rows)
         points = self._points.at(cost)
         used = np.unique(self._points.place)

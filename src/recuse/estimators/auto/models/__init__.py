@@ -1,1 +1,1 @@
-"""Regressors that AutoRejector has of its own."""
+"""Regressors and risk models that are specific to AutoRejector."""

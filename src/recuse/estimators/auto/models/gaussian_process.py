@@ -29,9 +29,9 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     scale_rows : int, default=300
-        Rows that the scales are learned from.
+        Number of rows that the scales are learned from.
     most_rows : int, default=2000
-        Rows that are fitted to; of more, so many are drawn.
+        Maximum number of rows to fit to; of a larger table, this many rows are drawn at random.
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -60,7 +60,7 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Give the mean of the process for every row."""
+        """Return the mean of the process for every row."""
         return np.asarray(self.process_.predict(np.asarray(X)))
 
 

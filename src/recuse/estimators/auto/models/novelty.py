@@ -17,7 +17,7 @@ __all__ = ["Novelty", "out_of_fold_novelty"]
 Floats = NDArray[np.float64]
 
 _NEIGHBOURS = 5
-_MOST_ROWS = 5000  # that distances are measured to
+_MAX_ROWS = 5000  # training rows that distances are computed to
 _FLOOR = 1e-2  # in standard deviations of a feature; keeps the logarithm finite
 
 
@@ -46,17 +46,17 @@ class Novelty:
     def learn(cls, features: Floats, random: np.random.RandomState) -> Self:
         """Keep the training rows (row, feature), or a sample of them."""
         count = len(features)
-        chosen = np.sort(random.choice(count, min(count, _MOST_ROWS), replace=False))
+        chosen = np.sort(random.choice(count, min(count, _MAX_ROWS), replace=False))
         return cls(NearestNeighbors(n_neighbors=min(_NEIGHBOURS, len(chosen))).fit(features[chosen]))
 
     def __call__(self, features: Floats) -> Floats:
-        """Give the novelty (row,) of rows that are not among the training rows."""
+        """Return the novelty (row,) of rows that are not among the training rows."""
         distance, _ = self.neighbours.kneighbors(features)
         return np.asarray(np.log(distance.mean(axis=1) + _FLOOR))
 
 
 def out_of_fold_novelty(features: Floats, splits: Sequence[Split], random: np.random.RandomState) -> Floats:
-    """Give the novelty (row,) of each row by the training rows of its fold; NaN for rows in no test part."""
+    """Return the novelty (row,) of each row by the training rows of its fold; NaN for rows in no test part."""
     novelty = np.full(len(features), np.nan)
     for train, test in splits:
         novelty[test] = Novelty.learn(features[train], random)(features[test])

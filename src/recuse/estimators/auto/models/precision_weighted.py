@@ -1,4 +1,4 @@
-"""A regressor fitted with weights by which rows of little noise count more."""
+"""Regression with weights inverse to the estimated noise of the rows."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Floats = NDArray[np.float64]
 class PrecisionWeighted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Estimate the noise of every training row, then fit a regressor with weights inverse to it.
 
-    Least squares that weight each row by the inverse of its variance have the least variance (Aitken, 1935). Two
-    forests estimate it: one for the target, one for the losses of the first. Both predict each row out of bag, so no
-    row influences its own estimate, and nothing but the rows given to `fit` is used.
+    Least squares with weights inverse to the variances has the lowest variance (Aitken, 1935). Two forests estimate the
+    noise: one is fitted to the target, the other to the losses of the first. Both predict each row out of bag, so no
+    row influences its own estimate.
 
     Parameters
     ----------
     regressor : estimator
-        With `sample_weight`.
+        Its `fit` must accept `sample_weight`.
     loss : TargetLoss, default=SQUARED
-        Measures the noise.
+        The loss that measures the noise.
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -78,9 +78,9 @@ class PrecisionWeighted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def precision(risk: Floats) -> Floats:
-    """Weights inverse to the risk, of mean one.
+    """Return weights inverse to the risk, with mean one.
 
-    Risks below a twentieth of their mean count as that much, so that a few rows do not dominate.
+    Risks are at least a twentieth of their mean, so that a few rows do not dominate.
 
     Examples
     --------

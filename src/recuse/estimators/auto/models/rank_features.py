@@ -1,4 +1,4 @@
-"""Ranks of the features and a standardised target, for regressors that depend on scales."""
+"""Regression on ranks of the features and a standardised target."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["RankFeatures"]
 
 Floats = NDArray[np.float64]
 
-_HALF_WIDTH = 3**0.5  # of the uniform distribution of standard deviation 1
-_MOST_QUANTILES = 100
+_HALF_WIDTH = 3**0.5  # of a uniform distribution with standard deviation 1
+_MAX_QUANTILES = 100
 
 
 class RankFeatures(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a regressor to the rank of each value in its column, and to a standardised target.
 
-    Networks and kernels depend on skewed columns; trees stop splitting where the variance of the target is near the
-    machine precision. The ranks are spread evenly over [-1.7, 1.7], so that their standard deviation is 1. Columns of
-    one or two values are left as they are.
+    Ranks help networks and kernel methods on skewed columns. The scaled target helps trees, which stop splitting where
+    the variance of the target is near the machine precision. The ranks are uniform on [-1.7, 1.7], so that their
+    standard deviation is 1. Columns with one or two distinct values are left as they are.
 
     Parameters
     ----------
     regressor : estimator
     ranks : {"beside", "instead", "none"}, default="beside"
-        Whether the ranks are inputs beside the values, in their place, or not at all.
+        Use the ranks in addition to the values, instead of them, or not at all.
     scale_target : bool, default=True
 
     Examples
@@ -74,7 +74,7 @@ class RankFeatures(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ranked = [self.ranks != "none" and len(np.unique(column)) > 2 for column in X.T]
         self.columns_ = np.flatnonzero(ranked)
         if len(self.columns_):
-            quantiles = min(_MOST_QUANTILES, len(X))
+            quantiles = min(_MAX_QUANTILES, len(X))
             self.ranks_ = QuantileTransformer(n_quantiles=quantiles, random_state=0).fit(X[:, self.columns_])
 
     def _inputs(self, X: Floats) -> Floats:

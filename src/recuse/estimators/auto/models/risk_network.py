@@ -1,9 +1,9 @@
-"""Networks of the expected loss, fitted by the gamma deviance.
+"""Networks that predict the expected loss, fitted with the gamma deviance.
 
-Their output is log R. Half the deviance of the gamma distribution, e/R - log(e/R) - 1, is a function of the residual
-d = log R - log e alone: exp(-d) + d - 1. Its mean is least where R is the mean of e. If residuals are normal, it is
-the likelihood of their variance; and an error counts by its ratio to R, so that small risks are learned as well as
-large ones.
+The output of a network is log R. Half the deviance of the gamma distribution, e/R - log(e/R) - 1, depends only on the
+residual d = log R - log e: it is exp(-d) + d - 1. Its mean is lowest where R is the mean of e. For normal residuals it
+is the negative log-likelihood of their variance, up to a factor and a constant. It depends on the ratio of e and R, so
+small risks are learned as well as large ones.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["LogRatio", "RiskNetwork"]
 
 Floats = NDArray[np.float64]
 
-_STEEPEST = 4.0  # beyond an error of exp(4) times the risk, the loss goes on as a straight line
-_FLOOR = 1e-3  # of the mean error; keeps the logarithm of no error at all finite
+_MAX_LOG_RATIO = 4.0  # the loss is linear where the error is more than exp(4) times the risk
+_FLOOR = 1e-3  # of the mean error; keeps the logarithm of a zero error finite
 _TAIL = 0.005  # share of the training rows at either end beyond which predictions are clipped
 
 
@@ -39,7 +39,7 @@ class LogRatio(TargetLoss):
     Parameters
     ----------
     scale : float, default=1.0
-        Of a residual, to make it one of natural logarithms.
+        Factor from residuals to natural logarithms.
 
     Examples
     --------
@@ -50,22 +50,22 @@ class LogRatio(TargetLoss):
     scale: float = 1.0
 
     def __call__(self, residual: Values) -> Values:
-        """Give exp(-d) + d - 1, where d is the residual in natural logarithms."""
+        """Return exp(-d) + d - 1, where d is the residual in natural logarithms."""
         d = residual * self.scale
-        near = d.clip(min=-_STEEPEST)
+        near = d.clip(min=-_MAX_LOG_RATIO)
         return _exp(-near) * (1 + near - d) + d - 1
 
     def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
-        """Give 1 - exp(-d) times the weight."""
-        near = (residual * self.scale).clip(min=-_STEEPEST)
+        """Return 1 - exp(-d) times the weight."""
+        near = (residual * self.scale).clip(min=-_MAX_LOG_RATIO)
         return (1 - _exp(-near)) * (weight * self.scale)
 
     def scaled(self, scale: float) -> LogRatio:
-        """Give the loss of residuals in units of the scale."""
+        """Return the loss of residuals in units of the scale."""
         return LogRatio(self.scale * scale)
 
     def unit(self, scale: float) -> float:
-        """One: the loss is a pure number."""
+        """Return 1, since the loss has no unit."""
         return 1.0
 
     @property
@@ -75,10 +75,10 @@ class LogRatio(TargetLoss):
 
 
 class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """The mean of a target >= 0 by small networks that learn its logarithm from the gamma deviance.
+    """Regression of a target >= 0 by small networks that predict its logarithm, with the gamma deviance.
 
-    Predictions are clipped to the range of nearly all predictions of the training rows, since an exponential has no
-    bound of its own.
+    Predictions are clipped to the range of 99% of the predictions of the training rows, since the exponential is not
+    bounded.
 
     Parameters
     ----------
