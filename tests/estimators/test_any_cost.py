@@ -66,3 +66,11 @@ def test_a_column_of_costs_is_no_feature_and_is_not_needed_to_predict():
     assert model.decide(frame[["a", "b"]], cost=2.0).cost.tolist() == [2.0] * len(X)
     with pytest.raises(ValueError, match=r"cost='fee' must name a column of X"):
         model.decide(frame[["a", "b"]])
+
+
+def test_decide_takes_the_cost_from_a_column_that_fit_had_not():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = RiskRejector(Ridge(), TREES, random_state=0).fit(frame, Y)
+    decision = model.decide(frame.assign(fee=ROW_COST), cost="fee")
+    np.testing.assert_array_equal(decision.cost, ROW_COST)
+    assert decision == model.decide(frame, cost=ROW_COST)

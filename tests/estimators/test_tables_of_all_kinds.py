@@ -11,7 +11,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import Ridge
 
 from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor
-from recuse.estimators import KernelAverage, StackedMLPRegressor
+from recuse.estimators import KernelAverage, StackedMLPRegressor, cross_val_decide
 from sample_rows import ROW_COST, X, Y, mixed_frame
 
 TREES = ExtraTreesRegressor(10, min_samples_leaf=5)
@@ -104,3 +104,22 @@ def test_the_score_states_its_unit(model):
     decision = model.fit(X, Y).decide(X)
     unit = "loss saved by accepting" if hasattr(model, "expected_loss") else "surrogate score, no unit"
     assert decision.to_frame().attrs["score_unit"] == unit
+
+
+def test_columns_of_targets_need_different_names():
+    with pytest.raises(ValueError, match="the columns of y must have unique names, got 'one' more than once"):
+        REJECTING["risk"].fit(X, pd.DataFrame(np.column_stack([Y, Y]), columns=["one", "one"]))
+
+
+def test_cross_validated_decisions_align_costs_by_label():
+    frame = pd.DataFrame(X, index=[f"row {i}" for i in range(len(X))])
+    cost, y = pd.Series(ROW_COST, frame.index), pd.Series(Y, frame.index)
+    plain = cross_val_decide(REJECTING["risk"], frame, y, cv=3, cost=cost)
+    order = np.random.default_rng(0).permutation(len(Y))
+    assert cross_val_decide(REJECTING["risk"], frame, y.iloc[order], cv=3, cost=cost.iloc[order]) == plain
+
+
+def test_a_refit_leaves_no_out_of_fold_results_of_the_fit_before():
+    model = RiskRejector(Ridge(), TREES, random_state=0).fit(X, Y)
+    assert len(model.out_of_fold_) == len(X)
+    assert not hasattr(model.set_params(residuals="train").fit(X[:30], Y[:30]), "out_of_fold_")

@@ -341,3 +341,9 @@ def test_the_tables_of_the_paper_are_encoded_as_published(name):
         for X in (train, *(part[0] for part in others)):
             np.testing.assert_array_equal(encoder.transform(X), as_published(train, X))
         np.testing.assert_array_equal(TableEncoder().fit(train).transform(train), as_published(train, train))
+
+
+def test_a_date_column_without_any_date_is_missing():
+    encoder = TableEncoder().fit(pd.DataFrame({"when": pd.date_range("2024-01-01", periods=9)}))
+    encoded = encoder.encode(pd.DataFrame({"when": pd.Series([None, None], dtype=object)}))
+    assert encoded.novelty.tolist() == [[1.0], [1.0]]

@@ -179,7 +179,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def _build(factory: NetworkFactory, inputs: int, outputs: int, seed: int) -> nn.Module:
-    sizes = (inputs,) if outputs == 1 else (inputs, outputs)
+    sizes = (inputs,) if outputs == 1 and _takes(factory, inputs) else (inputs, outputs)
     _check_takes(factory, sizes)
     with _seeded(seed):
         module = factory(*sizes)
@@ -196,13 +196,18 @@ def _build(factory: NetworkFactory, inputs: int, outputs: int, seed: int) -> nn.
     return module
 
 
-def _check_takes(factory: NetworkFactory, sizes: tuple[int, ...]) -> None:
-    if len(sizes) == 1:
-        return
+def _takes(factory: NetworkFactory, *sizes: int) -> bool:
+    """Whether the factory can be called with these arguments."""
     try:
         inspect.signature(factory).bind(*sizes)
-    except TypeError as error:
+    except TypeError:
+        return False
+    return True
+
+
+def _check_takes(factory: NetworkFactory, sizes: tuple[int, ...]) -> None:
+    if not _takes(factory, *sizes):
         raise ValueError(
-            f"for {sizes[1]} targets a network factory must take the number of inputs and the number of outputs, "
-            f"the latter with a default of 1 for the rejector; got {factory!r}"
-        ) from error
+            f"for {sizes[-1]} targets a network factory must take the number of inputs and the number of outputs, "
+            f"which is 1 for the rejector; got {factory!r}"
+        )

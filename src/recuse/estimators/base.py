@@ -59,10 +59,14 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__ = before
             raise
 
-    def _check_new_rows(self, X: Any) -> Table:
-        """Check rows to predict against the rows of `fit`, and drop the column of the cost."""
+    def _check_new_rows(self, X: Any, cost: Cost | None = None) -> Table:
+        """Check rows to predict against the rows of `fit`, and drop the columns of the costs, of `fit` and passed."""
         check_is_fitted(self)
-        return self._check_features(X, getattr(self, "cost_", None), reset=False)
+        named = isinstance(cost, str) and cost not in getattr(self, "feature_names_in_", ())
+        if named:
+            X = to_pandas(X)
+        table = _without(X, str(cost)) if named else X
+        return self._check_features(table, getattr(self, "cost_", None), reset=False)
 
     def _training_rows(
         self,
@@ -114,9 +118,13 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_target(self, y: Any, *, reset: bool) -> Floats:
         """Check the targets; return them as (row,), or as (row, output) if there are several."""
+        names = _names_of(y)
+        if names is not None and len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the columns of y must have unique names, got {twice!r} more than once")
         check_target_type(y)
         if reset:
-            self._target_names = _names_of(y)
+            self._target_names = names
         target: Floats = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
         if target.ndim == 1 or target.shape[1] == 1:
             target = column_or_1d(target, warn=True)
@@ -202,7 +210,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         -------
         ndarray of shape (n_rows,)
         """
-        rows = self._check_new_rows(X)
+        rows = self._check_new_rows(X, cost)
         return self._judge(rows, self._cost_of_rows(cost, X, rows))[1]
 
     def decide(self, X: Any, cost: Cost | None = None) -> Decision:
@@ -218,7 +226,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         -------
         Decision
         """
-        rows = self._check_new_rows(X)
+        rows = self._check_new_rows(X, cost)
         row_cost = self._cost_of_rows(cost, X, rows)
         prediction, score = self._judge(rows, row_cost)
         return Decision(

@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
 from recuse.costs import Cost, needs_rows, row_values
-from recuse.dataframes import row_index, row_name
+from recuse.dataframes import aligned, row_index, row_name
 from recuse.decision import Decision
 from recuse.metrics.unwrapping import is_search, unwrap
 
@@ -151,8 +151,11 @@ def cross_val_decide(
     True
     """
     X, y, groups, sample_weight = indexable(X, y, groups, sample_weight)
+    index = row_index(X)
+    y, groups = aligned(y, index, "y"), aligned(groups, index, "groups")
+    sample_weight = aligned(sample_weight, index, "sample_weight")
     if cost is not None and needs_rows(cost):
-        cost = row_values(cost, "cost", len(y))  # type: ignore[arg-type]
+        cost = row_values(aligned(cost, index, "cost"), "cost", len(y))
     splits = _splits(cv, X, y, groups)
     options = _fit_options(estimator, groups=groups, cost=cost, sample_weight=sample_weight)
     parts = Parallel(n_jobs=n_jobs)(

@@ -205,7 +205,10 @@ def _plain_date(cell: Any) -> Any:
 
 
 def _has_zone(cells: pd.Series[Any]) -> bool:
-    first = cells.dropna().iloc[0]
+    dates = cells.dropna()
+    if len(dates) == 0:
+        return False
+    first = dates.iloc[0]
     return getattr(first, "tzinfo", None) is not None or bool(re.search(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$", str(first)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -93,6 +94,16 @@ class TableEncoder:
         self.columns_ = columns
         return self
 
+    def refitted(self, X: pd.DataFrame | Floats, sample_weight: Floats, unseen: Unseen) -> TableEncoder:
+        """Return an encoder that learned the same columns, as of the same kinds, from other rows."""
+        frame = self._frame(X)
+        encoder = TableEncoder(unseen)
+        encoder._named = self._named
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # `fit` has given the warnings about these columns
+            encoder.columns_ = [_learn_again(column, frame[column.name], sample_weight) for column in self.columns_]
+        return encoder
+
     def transform(self, X: pd.DataFrame | Floats) -> Floats:
         """Return features (row, feature)."""
         return self.encode(X).features
@@ -136,6 +147,13 @@ class TableEncoder:
         if X.shape[1] != len(names):
             raise ValueError(f"X must have {len(names)} columns, as in training, got {X.shape[1]}")
         return X.set_axis(names, axis=1) if isinstance(X, pd.DataFrame) else pd.DataFrame(X, columns=names)
+
+
+def _learn_again(learned: Column, column: pd.Series[Any], weight: Floats) -> Column:
+    """Learn a column as of its known kind; a column without any value here is left as it is."""
+    if isinstance(learned, NumericColumn | CategoryColumn | DateColumn) and column.notna().any():
+        return type(learned).learn(column, weight)
+    return learned
 
 
 def _learn(column: pd.Series[Any], weight: Floats) -> Column:

@@ -85,15 +85,14 @@ def splits_of_tested(splits: list[Split]) -> tuple[NDArray[np.intp], list[Split]
 
 
 def held_out_split(rows: Rows, fraction: float, random: np.random.RandomState) -> Split:
-    """Hold out a random share of the rows, at least one and not all; groups stay together if there are enough."""
-    count = len(rows)
-    if _is_grouped(rows.group):
-        splitter = GroupShuffleSplit(n_splits=1, test_size=fraction, random_state=random)
-        groups = len(np.unique(rows.group))
-        if 0 < round(fraction * groups) < groups:
-            train, test = next(splitter.split(np.empty(count), groups=rows.group))
-            return train, test
-    held_out = min(max(1, round(fraction * count)), count - 1)
+    """Hold out a random share of the rows, or of the groups where rows share them: at least one, and not all."""
+    grouped, count = _is_grouped(rows.group), len(rows)
+    total = len(np.unique(rows.group)) if grouped else count
+    held_out = min(max(1, round(fraction * total)), total - 1)
+    if grouped:
+        splitter = GroupShuffleSplit(n_splits=1, test_size=held_out, random_state=random)
+        train, test = next(splitter.split(np.empty(count), groups=rows.group))
+        return train, test
     train, test = train_test_split(np.arange(count), test_size=held_out, random_state=random)
     return train, test
 

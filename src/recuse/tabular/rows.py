@@ -193,9 +193,9 @@ def _group_codes(groups: ArrayLike, n_rows: int) -> Indices:
         raise ValueError(f"groups must have one value for each of {n_rows} rows, got {len(values)}")
     if values.isna().any():
         raise ValueError(f"groups must not be missing, got a missing value at row {int(values.isna().argmax())}")
-    codes, names = pd.factorize(values)
+    codes, names = pd.factorize(_sortable_column(values), sort=True)  # whatever the order of the rows
     if len(names) < 2 <= n_rows:
-        raise ValueError(f"groups must have at least 2 different values, got {names[0]!r} in all {n_rows} rows")
+        raise ValueError(f"groups must have at least 2 different values, got {values.iloc[0]!r} in all {n_rows} rows")
     return codes.astype(np.intp)
 
 

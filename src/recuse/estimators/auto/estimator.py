@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -211,7 +212,7 @@ class AutoRejector(RiskBasedRegressor):
                 lambda part, sample, most: learn_risk(
                     part, sample, folds, random, self.n_jobs, most_rows=most, on_fit=on_fit
                 ),
-                setting,
+                replace(setting, rows=max(len(train) for train, _ in folds), fits=len(folds)),
                 until=0.95,
             )
         fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]

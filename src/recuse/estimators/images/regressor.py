@@ -197,7 +197,8 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
     def evaluate(self, data: Any, y: ArrayLike | None = None, *, cost: Cost | None = None) -> dict[str, float]:
         """Measure the decisions on rows with targets, in any of the forms of `fit`; see `recuse.metrics.evaluate`."""
         check_is_fitted(self)
-        rows = ImageRows.check(data, y, self.cost_ if cost is None else cost)
+        usual = None if needs_rows(self.cost_) else self.cost_  # costs of training rows are not those of other rows
+        rows = ImageRows.check(data, y, usual if cost is None else cost)
         return self.decide(rows.images, rows.cost).evaluate(rows.y)
 
     @property
@@ -328,7 +329,7 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         self.best_epoch_, self.validation_loss_ = outcome.best_epoch, outcome.best_loss
         self.history_ = pd.DataFrame(outcome.history)
 
-    def _check_new_rows(self, X: Any) -> Any:
+    def _check_new_rows(self, X: Any, cost: Cost | None = None) -> Any:
         check_is_fitted(self)
         images = check_images(X)
         channels = len(image_of(images, 0))

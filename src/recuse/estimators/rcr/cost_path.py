@@ -72,5 +72,5 @@ def fit_costs(
     for (cost, surrogate), outcome in zip(aims, outcomes, strict=True):
         fitted.append(copy.copy(shared).set_params(cost=cost, surrogate=surrogate))
         fitted[-1]._adopt(outcome, cost)
-        outcome.warn(stacklevel=2)
+        outcome.warn(stacklevel=3)
     return fitted

@@ -259,7 +259,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         with self._all_or_nothing():
             if self._online is None:
                 check_parameters(self.get_params(deep=False))
-            model = self._model_to_continue(chosen, warm=True)
+            model = self._model_to_continue(chosen, warm=True, online=self._online is not None)
             rows = self._training_rows(X, y, chosen, sample_weight, reset=model is None, sort=self.sort_rows)
             units = self._learn_units(rows, rows, chosen, model)
             online = self._online
@@ -321,7 +321,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         cost_range = read_cost_range(self.cost_range, costs[0], _COST)
         row_cost = costs[0] if cost_range is None else cost_range.low  # training draws costs from the range
         crossfit = self.residuals == "crossfit"
-        start = self._model_to_continue(row_cost, warm=self.warm_start)
+        start = self._model_to_continue(row_cost, warm=self.warm_start, online=False)
         rows = self._training_rows(
             data.X,
             data.y,
@@ -364,7 +364,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         self.validation_loss_, self.history_ = outcome.validation_loss, outcome.history
         self.diverged_ = outcome.diverged
 
-    def _model_to_continue(self, cost: Cost, *, warm: bool) -> JointModel | None:
+    def _model_to_continue(self, cost: Cost, *, warm: bool, online: bool) -> JointModel | None:
         """Return the model that training continues from, or None to start with new networks."""
         if self._model is None or not warm:
             return None
@@ -374,9 +374,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
                 f"{name} was fitted with residuals='crossfit' and cannot continue training: fit a new estimator"
             )
         now = Continuation(losses.get(self.loss), cost)
-        check_continuation(
-            name, now, Continuation(model.units.target_loss, self.cost_), online=self._online is not None
-        )
+        check_continuation(name, now, Continuation(model.units.target_loss, self.cost_), online=online)
         return model
 
     def _learn_units(self, train: Rows, rows: Rows, cost: Cost, model: JointModel | None) -> Units:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -139,9 +138,7 @@ class RiskBasedRegressor(RejectingRegressor):
             if self._encoder.unseen == "keep":
                 extra[test] = 0.0
                 continue
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # the fit to all rows has already given them
-                encoder = TableEncoder().fit(rows.take(train).X, rows.weight[train])
+            encoder = self._encoder.refitted(rows.take(train).X, rows.weight[train], unseen="novel")
             extra[test] = self._surcharge(encoder.encode(rows.take(test).X).novelty)
         return extra
 

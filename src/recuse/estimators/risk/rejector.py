@@ -198,6 +198,7 @@ class RiskRejector(RiskBasedRegressor):
         """
         with self._all_or_nothing():
             self._check_parameters()
+            self.__dict__.pop("out_of_fold_", None)  # of an earlier fit
             self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
             cv = self.cv if self._cross_fits else None
             rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=cv, merge_costs=True)
