@@ -150,7 +150,7 @@ def test_training_goes_on_with_the_same_loss_only(go_on):
     model = joint(epochs=4, slow_start=1, warm_start=True).fit(X, Y)
     before = model.decide(NEW)
     with pytest.raises(
-        ValueError, match=r"first fitted for the squared loss and cannot continue with absolute: fit it"
+        ValueError, match=r"first fitted for the squared loss and cannot continue with absolute: fit a new"
     ):
         getattr(model.set_params(loss="absolute"), go_on)(X, Y)
     assert model.decide(NEW) == before

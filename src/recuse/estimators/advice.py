@@ -51,7 +51,7 @@ def warn_if_useless(rcr_loss: float, always_accept: float, always_reject: float,
     )
 
 
-def warn_if_cost_out_of_range(cost: ArrayLike, losses: ArrayLike, *, stacklevel: int = 3) -> None:
+def warn_if_cost_out_of_range(cost: ArrayLike, losses: ArrayLike, *, stacklevel: int = 3) -> bool:
     """Warn when nearly all losses are above the cost, or all are below it.
 
     Parameters
@@ -63,14 +63,18 @@ def warn_if_cost_out_of_range(cost: ArrayLike, losses: ArrayLike, *, stacklevel:
     stacklevel : int
         As in `warnings.warn`; the default points to the caller of the function that calls this one.
 
+    Returns
+    -------
+    bool
+        Whether there was a warning.
+
     Examples
     --------
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     warn_if_cost_out_of_range(5.0, [1.0, 9.0])
-    ...     warn_if_cost_out_of_range(10.0, [1.0, 9.0])
-    ...     warn_if_cost_out_of_range(0.5, [1.0, 9.0])
+    ...     [warn_if_cost_out_of_range(cost, [1.0, 9.0]) for cost in (5.0, 10.0, 0.5)]
+    [False, True, True]
     >>> for warning in caught:
     ...     print(warning.message)
     cost 10 is above all losses (the largest is 9); every row will be accepted
@@ -84,5 +88,6 @@ def warn_if_cost_out_of_range(cost: ArrayLike, losses: ArrayLike, *, stacklevel:
     elif low > seen.max():
         message = f"cost {low:g} is above all losses (the largest is {seen.max():g}); every row will be accepted"
     else:
-        return
+        return False
     warnings.warn(message, RejectionWarning, stacklevel=stacklevel)
+    return True

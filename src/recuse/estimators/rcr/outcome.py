@@ -88,5 +88,5 @@ class Outcome:
         level = stacklevel + 1
         warn_of_diverged(self.diverged, self.n_trainings, stacklevel=level)
         result = self.assessment
-        warn_if_cost_out_of_range(result.costs, result.losses, stacklevel=level)
-        warn_if_useless(result.rcr_loss, result.always_accept, result.always_reject, stacklevel=level)
+        if not warn_if_cost_out_of_range(result.costs, result.losses, stacklevel=level):
+            warn_if_useless(result.rcr_loss, result.always_accept, result.always_reject, stacklevel=level)

@@ -150,8 +150,8 @@ class RiskBasedRegressor(RejectingRegressor):
         targets, predictions = (table.filter(regex=f"^{name}").to_numpy() for name in ("target", "prediction"))
         error, cost = self.loss_.of_rows(predictions - targets), table["cost"].to_numpy()
         paid = np.where(table["score"] > 0, error, cost)
-        warn_if_cost_out_of_range(cost, error, stacklevel=4)
-        warn_if_useless(paid.mean(), error.mean(), cost.mean(), stacklevel=4)
+        if not warn_if_cost_out_of_range(cost, error, stacklevel=4):
+            warn_if_useless(paid.mean(), error.mean(), cost.mean(), stacklevel=4)
 
     def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
         """Return a table with one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
