@@ -23,6 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--members", type=int, default=5, help="members of each ensemble")
     arguments = parser.parse_args()
     print(f"{'seed':>4} {'cost':>6} {'surrogate':>10} {'loss / Bayes risk':>18} {'agrees with Bayes rule':>23}")
     for seed in range(arguments.seeds):
@@ -31,7 +32,7 @@ def main() -> None:
         for cost in np.quantile(variance, [0.25, 0.5, 0.75]).tolist():
             bayes = bayes_decision(mean_new, variance_new, cost).accepted
             for surrogate in ("mae", "hinge", "square", "logistic", "sigmoid"):
-                model = RcRRegressor(cost=cost, surrogate=surrogate, random_state=seed).fit(X, y)
+                model = RcRRegressor(cost, surrogate, n_members=arguments.members, random_state=seed).fit(X, y)
                 decision = model.decide(X_new)
                 ratio = decision.evaluate(y_new)["rcr_loss"] / bayes_risk(variance_new, cost)
                 agreement = float(np.mean(decision.accepted == bayes))

@@ -4,8 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
-from recuse import RcRRegressor
+from recuse import RcRRegressor, RiskRejector
 from recuse.estimators.advice import RejectionWarning, warn_if_cost_out_of_range, warn_if_useless
 from sample_rows import X, Y, noisy_rows
 
@@ -56,3 +57,15 @@ def test_a_fit_that_pays_does_not_warn(options):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RcRRegressor(2.0, **{**SMALL, "epochs": 150}, **options).fit(rows, y)
+
+
+def test_a_weight_of_two_gives_the_advice_of_two_copies():
+    """Noise at a cost near its variance, where rejection cannot pay."""
+    random = np.random.default_rng(0)
+    features, noise, weight = random.normal(size=(120, 2)), random.normal(size=120), 1 + np.arange(120) % 3
+    messages = []
+    for rows, options in ((np.arange(120), {"sample_weight": weight}), (np.repeat(np.arange(120), weight), {})):
+        with pytest.warns(RejectionWarning, match="rejection does not pay") as caught:
+            RiskRejector(Ridge(), cost=1.0, random_state=0).fit(features[rows], noise[rows], **options)
+        messages.append([str(warning.message) for warning in caught])
+    assert messages[0] == messages[1]

@@ -27,12 +27,13 @@ class Origin:
         Position of each given row among the canonical rows; -1 for a row of weight zero.
     index : pandas Index or None
         Labels of the given rows, where `X` was a DataFrame.
-    cost : ndarray of shape (given row,)
+    cost, weight : ndarray of shape (given row,)
     """
 
     place: Indices
     index: pd.Index[Any] | None
     cost: Floats
+    weight: Floats
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Rows:
         place = np.full(len(rows), -1)
         place[present] = np.arange(len(present))
         index = X.index if isinstance(X, pd.DataFrame) else None
-        return replace(rows.take(present), origin=Origin(place, index, cost))
+        return replace(rows.take(present), origin=Origin(place, index, cost, rows.weight))
 
     @classmethod
     def _unmerged(
@@ -146,7 +147,7 @@ class Rows:
         place[present] = np.cumsum(starts) - 1
         index = self.X.index if isinstance(self.X, pd.DataFrame) else None
         weight = np.add.reduceat(self.weight[present], first)
-        return replace(self.take(present[first]), weight=weight, origin=Origin(place, index, self.cost))
+        return replace(self.take(present[first]), weight=weight, origin=Origin(place, index, self.cost, self.weight))
 
     def take(self, rows: Indices) -> Self:
         """Return some of the rows."""

@@ -170,7 +170,8 @@ class AutoRejector(RiskBasedRegressor):
             self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
             self._target_scale = target_moments(rows.y, rows.weight)[1]
             self._fit_rows(rows, self._encoder.transform(rows.X), budget)
-        self._advise()
+        assert rows.origin is not None
+        self._advise(rows.origin.weight)
         return self
 
     def _check_parameters(self) -> None:

@@ -142,7 +142,7 @@ class RiskBasedRegressor(RejectingRegressor):
             extra[test] = self._surcharge(encoder.encode(rows.take(test).X).novelty)
         return extra
 
-    def _advise(self) -> None:
+    def _advise(self, weight: Floats) -> None:
         """Warn if rejection does not pay on the out-of-fold rows, or if the cost is beyond their losses."""
         if not hasattr(self, "out_of_fold_"):
             return
@@ -150,8 +150,9 @@ class RiskBasedRegressor(RejectingRegressor):
         targets, predictions = (table.filter(regex=f"^{name}").to_numpy() for name in ("target", "prediction"))
         error, cost = self.loss_.of_rows(predictions - targets), table["cost"].to_numpy()
         paid = np.where(table["score"] > 0, error, cost)
+        share = weight[self.out_of_fold_.notna().all(axis=1)]
         if not warn_if_cost_out_of_range(cost, error, stacklevel=4):
-            warn_if_useless(paid.mean(), error.mean(), cost.mean(), stacklevel=4)
+            warn_if_useless(*(float(np.average(rows, weights=share)) for rows in (paid, error, cost)), stacklevel=4)
 
     def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
         """Return a table with one line for each row passed to `fit`; NaN where there is no out-of-fold result."""

@@ -206,7 +206,8 @@ class RiskRejector(RiskBasedRegressor):
             self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
             self._target = target_moments(rows.y, rows.weight)
             self._fit_rows(rows, self._encoder.transform(rows.X), random)
-        self._advise()
+        assert rows.origin is not None
+        self._advise(rows.origin.weight)
         return self
 
     def _fit_rows(self, rows: Rows, features: Floats, random: np.random.RandomState) -> None:
