@@ -1,0 +1,1 @@
+"""Conversion of fitted estimators to ONNX graphs."""
