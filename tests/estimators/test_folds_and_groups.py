@@ -184,8 +184,6 @@ def test_the_noise_weights_of_a_fold_do_not_depend_on_its_targets():
     splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
     options = QUICK | {"learners": ["boosting"], "cv": splits, "random_state": 0}
     other = np.where(fold == 0, -5 * y, y)
-    predictions = [
-        AutoRejector(**options).fit(X, target)._regressor.of_fold(0, X[fold == 0]).each for target in (y, other)
-    ]
-    assert len(predictions[0]) == 2  # plain and weighted
-    np.testing.assert_array_equal(*predictions)
+    models = [AutoRejector(**options).fit(X, target) for target in (y, other)]
+    assert (models[0].leaderboard_["part"] == "regressor").sum() == 2  # plain and weighted
+    np.testing.assert_array_equal(*(model.out_of_fold_["prediction"][fold == 0] for model in models))

@@ -11,10 +11,10 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from recuse.estimators.subestimators import Prediction, fit_subestimator, for_targets, predict, seeded
-from recuse.tabular.folds import Split, is_partition
+from recuse.tabular.folds import Split
 from recuse.threads import one_thread
 
-__all__ = ["CrossFitted", "Sample", "cross_fit", "fit_count"]
+__all__ = ["CrossFitted", "Sample", "cross_fit", "refit"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -50,13 +50,15 @@ class CrossFitted:
 
     Attributes
     ----------
+    estimator : estimator
+        Not fitted.
     models : tuple of estimator
-        Models for new rows: one for each fold, to be averaged, or a single one fitted to all rows if some rows are in
-        no test part.
+        The copies, one for each split.
     out_of_fold : Prediction
         Of each row by the copy that was not fitted to it; NaN for rows in no test part.
     """
 
+    estimator: Any
     models: tuple[Any, ...]
     out_of_fold: Prediction
 
@@ -98,11 +100,9 @@ def cross_fit(
     >>> cross_fit(LinearRegression(), sample, halves, np.random.RandomState(0)).out_of_fold.mean.round(6) + 0.0
     array([ 0.,  2.,  4.,  6.,  8., 10.])
     """
-    n_rows, n_outputs = len(sample.target), sample.n_outputs
-    complete = is_partition(list(splits), n_rows)
-    parts = list(splits) if complete else [*splits, (np.arange(n_rows), np.arange(0))]
-    whole = for_targets(estimator, n_outputs)
-    work = [(seeded(whole, random), _drawn(train, most_rows, random), test) for train, test in parts]
+    n_rows = len(sample.target)
+    whole = for_targets(estimator, sample.n_outputs)
+    work = [(seeded(whole, random), _drawn(train, most_rows, random), test) for train, test in splits]
     fits = (delayed(_fit_and_predict)(copy, sample, train, test) for copy, train, test in work)
     mean, spread = np.full_like(sample.target, np.nan), np.full(n_rows, np.nan)
     models = []
@@ -111,12 +111,49 @@ def cross_fit(
         models.append(model)
         if on_fit is not None:
             on_fit()
-    return CrossFitted(tuple(models if complete else models[-1:]), Prediction(mean, spread))
+    return CrossFitted(estimator, tuple(models), Prediction(mean, spread))
 
 
-def fit_count(splits: Sequence[Split], n_rows: int) -> int:
-    """Return the number of fits of `cross_fit`."""
-    return len(splits) + (not is_partition(list(splits), n_rows))
+def refit(
+    estimators: Sequence[tuple[Any, int | None]],
+    sample: Sample,
+    random: np.random.RandomState,
+    *,
+    n_jobs: int | None = None,
+    on_fit: Callable[[], None] | None = None,
+) -> list[Any]:
+    """Fit a copy of each estimator to all rows, or to a number of them.
+
+    Parameters
+    ----------
+    estimators : sequence of (estimator, int or None)
+        Each with the maximum number of rows to fit it to.
+    sample : Sample
+    random : RandomState
+        Seeds the copies, and draws rows where there are more than the maximum.
+    n_jobs : int, optional
+    on_fit : callable, optional
+        Called after each fit.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> x = np.arange(6.0)
+    >>> (model,) = refit([(LinearRegression(), None)], Sample(x[:, None], 2 * x, np.ones(6)), np.random.RandomState(0))
+    >>> model.coef_.round(6)
+    array([2.])
+    """
+    everything = np.arange(len(sample.target))
+    copies = [
+        (seeded(for_targets(estimator, sample.n_outputs), random), _drawn(everything, most, random))
+        for estimator, most in estimators
+    ]
+    models = []
+    for model in Parallel(n_jobs, return_as="generator")(delayed(_fit)(copy, sample, rows) for copy, rows in copies):
+        models.append(model)
+        if on_fit is not None:
+            on_fit()
+    return models
 
 
 def _drawn(rows: Indices, most: int | None, random: np.random.RandomState) -> Indices:
@@ -126,6 +163,9 @@ def _drawn(rows: Indices, most: int | None, random: np.random.RandomState) -> In
 def _fit_and_predict(copy: Any, sample: Sample, train: Indices, test: Indices) -> tuple[Any, Prediction]:
     with one_thread():
         model = fit_subestimator(copy, *sample.take(train))
-        if len(test) == 0:
-            return model, Prediction(sample.target[test], sample.weight[test])
         return model, predict(model, sample.inputs[test], sample.n_outputs)
+
+
+def _fit(copy: Any, sample: Sample, rows: Indices) -> Any:
+    with one_thread():
+        return fit_subestimator(copy, *sample.take(rows))

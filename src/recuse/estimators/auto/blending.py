@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
-from recuse.estimators.auto.weights import regressor_weights, risk_weights, share_accepted
+from recuse.estimators.auto.weights import regressor_weights, risk_weights, share_accepted, sparse_weights
 from recuse.estimators.crossfitting import CrossFitted
 from recuse.estimators.risk.model import CrossFittedRisk
 from recuse.estimators.subestimators import predict
@@ -45,6 +45,10 @@ class BlendPrediction:
         """Return some of the rows."""
         return BlendPrediction(self.each[:, rows], self.prediction[rows])
 
+    def of_models(self, models: Indices) -> BlendPrediction:
+        """Return some of the models; the prediction of the blend stays."""
+        return BlendPrediction(self.each[models], self.prediction)
+
 
 @dataclass(frozen=True)
 class BlendedRegressor:
@@ -62,18 +66,14 @@ class BlendedRegressor:
     weights: Floats
     outputs: int
 
-    def __len__(self) -> int:
-        """Return the number of folds."""
-        return len(self.models[0])
-
-    def of_fold(self, fold: int, features: Floats) -> BlendPrediction:
-        """Predict by the regressors of one fold."""
-        each = np.array([predict(copies[fold], features, self.outputs).mean for copies in self.models])
+    def of_copy(self, number: int, features: Floats) -> BlendPrediction:
+        """Predict by the copy of this number of each regressor."""
+        each = np.array([predict(copies[number], features, self.outputs).mean for copies in self.models])
         return BlendPrediction(each, np.tensordot(self.weights, each, 1))
 
-    def by_fold(self, features: Floats) -> list[BlendPrediction]:
-        """Predict by the regressors of each fold."""
-        return [self.of_fold(fold, features) for fold in range(len(self))]
+    def by_copy(self, features: Floats) -> list[BlendPrediction]:
+        """Predict by the first copies, by the second ones, and so on."""
+        return [self.of_copy(number, features) for number in range(len(self.models[0]))]
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,12 @@ def blend_regressors(
     parts: Sequence[Indices],
     loss: TargetLoss,
     random: np.random.RandomState,
-) -> tuple[BlendedRegressor, BlendPrediction]:
-    """Blend regressors, with the lowest out-of-fold loss of the rows that are likely to be accepted.
+) -> tuple[Floats, BlendPrediction]:
+    """Find the weights with the lowest out-of-fold loss of the rows that are likely to be accepted.
 
     The error of a row counts by the share of the costs near its own at which it would be accepted. A forest estimates
-    its risk for this, from the errors of a first blend in which all rows count alike.
+    its risk for this, from the errors of a first blend in which all rows count alike. Regressors without which the
+    loss is hardly higher get no weight, since every regressor costs time in each decision.
 
     Parameters
     ----------
@@ -115,7 +116,8 @@ def blend_regressors(
 
     Returns
     -------
-    BlendedRegressor
+    ndarray of shape (regressor,)
+        The weights.
     BlendPrediction
         Out-of-fold predictions of all rows; NaN for rows in no test part.
     """
@@ -130,19 +132,18 @@ def blend_regressors(
         columns = np.column_stack([inputs[some], first.reshape(len(some), -1)])
         risk = unit * out_of_bag_prediction(columns, error / unit, weight, 5, np.random.RandomState(seed))
         counts = weight * share_accepted(risk, rows.cost[some])
-        return regressor_weights(predictions, targets, counts if counts.any() else weight, loss)
+        return sparse_weights(predictions, targets, counts if counts.any() else weight, loss)
 
     weights, of_fold = _weights_by_fold(weights_by, parts)
     prediction = np.full_like(target, np.nan)
     for part, own in zip(parts, of_fold, strict=True):
         prediction[part] = np.tensordot(own, each[:, part], 1)
-    outputs = 1 if target.ndim == 1 else target.shape[1]
-    return BlendedRegressor([model.models for model in fitted], weights, outputs), BlendPrediction(each, prediction)
+    return weights, BlendPrediction(each, prediction)
 
 
 def blend_risks(
     fitted: Sequence[CrossFittedRisk], error: Floats, cost: Floats, weight: Floats, splits: Sequence[Split]
-) -> tuple[BlendedRisk, Floats]:
+) -> tuple[Floats, Floats]:
     """Blend risk models such that the out-of-fold RcR loss is lowest, averaged over costs around the given ones.
 
     Parameters
@@ -153,7 +154,8 @@ def blend_risks(
 
     Returns
     -------
-    BlendedRisk
+    ndarray of shape (risk model,)
+        The weights.
     ndarray of shape (row,)
         Out-of-fold risk of the blend.
     """
@@ -166,7 +168,7 @@ def blend_risks(
     risk = np.empty_like(error)
     for (_, part), own in zip(splits, of_fold, strict=True):
         risk[part] = own @ each[:, part]
-    return BlendedRisk(fitted, weights), risk
+    return weights, risk
 
 
 def _weights_by_fold(weights_by: Callable[[Indices], Floats], parts: Sequence[Indices]) -> tuple[Floats, list[Floats]]:

@@ -97,8 +97,7 @@ def _batch_size(n_rows: int) -> int:
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    trees = 300 if n_rows < _MEDIUM else 100
-    return RankFeatures(ExtraTreesRegressor(**_forest_size(n_rows, trees)), ranks="none")
+    return RankFeatures(ExtraTreesRegressor(**_forest_size(n_rows, trees=100)), ranks="none")
 
 
 def _process(n_rows: int, loss: TargetLoss) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,16 +14,23 @@ from sklearn.utils import check_random_state
 
 from recuse import losses
 from recuse.costs import Cost
-from recuse.estimators.auto.blending import BlendPrediction, blend_regressors, blend_risks, risk_inputs
+from recuse.estimators.auto.blending import (
+    BlendedRegressor,
+    BlendedRisk,
+    BlendPrediction,
+    blend_regressors,
+    blend_risks,
+    risk_inputs,
+)
 from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, Learner, choose, with_weighted
 from recuse.estimators.auto.models.novelty import Novelty, out_of_fold_novelty
 from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
 from recuse.estimators.auto.time_budget import TimeBudget
 from recuse.estimators.auto.trials import Setting, Trial, run_trials
-from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, fit_count
-from recuse.estimators.risk.base import RiskBasedRegressor
-from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
-from recuse.losses import LossLike
+from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, refit
+from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
+from recuse.estimators.risk.model import CrossFittedRisk, learn_risk, refit_risks
+from recuse.losses import LossLike, TargetLoss
 from recuse.progress import progress_bar
 from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.folds import Split, check_folds, folds_of, splits_of_tested
@@ -34,7 +42,7 @@ from recuse.validation import is_rate, require
 __all__ = ["AutoRejector"]
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+Fitted = TypeVar("Fitted")
 
 
 class AutoRejector(RiskBasedRegressor):
@@ -46,7 +54,8 @@ class AutoRejector(RiskBasedRegressor):
     costs near the given one. Risk models are fitted to its out-of-fold errors. Their inputs are the features, the
     distance to the nearest training rows, the prediction and the disagreement among the regressors. The blend of the
     risk models has the lowest out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost.
-    The fitted model decides at any cost.
+    The regressors and risk models with a weight are then fitted again to all rows. The fitted model decides at any
+    cost.
 
     Parameters
     ----------
@@ -64,7 +73,7 @@ class AutoRejector(RiskBasedRegressor):
     cv : int, splitter or iterable of (train, test), optional
         The folds. A number splits the rows at random; rows with equal features share a fold. By default 10 for fewer
         than 600 distinct rows, 5 up to 50,000, and 3 for more. The test parts of a splitter must not overlap. Rows in
-        none of them, as with ``TimeSeriesSplit``, are used for training only, and h is fitted again to all rows.
+        none of them, as with ``TimeSeriesSplit``, are used for training only.
     loss : str or TargetLoss, default="squared"
         Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
         targets, its mean over them.
@@ -84,7 +93,7 @@ class AutoRejector(RiskBasedRegressor):
         One line for each regressor and each risk model, with its weight, its out-of-fold loss, the RcR loss if only it
         is used, the number of rows it was fitted to and the time in seconds. Other lines are for the blend, whose
         weights are fitted without the fold, and for accepting or rejecting all rows. The out-of-fold losses are those
-        of one fold, multiplied by the factor of the mean over the folds; see Notes.
+        of one fold, multiplied by the factor of the last fit to all rows; see Notes.
     out_of_fold_ : DataFrame
         One line for each row passed to `fit`, with its index: target(s), prediction(s), expected_loss, cost and score =
         cost - expected_loss, each by models that were not fitted to the row; NaN for rows in no test part. Thresholds
@@ -95,10 +104,11 @@ class AutoRejector(RiskBasedRegressor):
 
     Notes
     -----
-    h and the risk are means over the folds. With the squared error, the mean over the folds is better than each of them
-    on average, by the variance around it (Krogh and Vedelsby, 1995). The ratio of the two risks is estimated on
-    interpolated rows, and the expected losses of new rows and of `out_of_fold_` are multiplied by it. The risks of
-    `out_of_fold_` come from one fold each and are also mapped to the distribution of the mean over the folds.
+    The risk models learn from the errors of the folds, but new rows are predicted by regressors fitted to all rows,
+    which have a lower loss. With the squared error, the mean over the folds is better than each of them on average, by
+    the variance around it (Krogh and Vedelsby, 1995), and the regressors of all rows are assumed to be as good. The
+    ratio of the two risks is estimated on interpolated rows, and the expected losses of new rows and of `out_of_fold_`
+    are multiplied by it. The risks of `out_of_fold_` are also mapped to the distribution of the risks of new rows.
 
     Examples
     --------
@@ -189,101 +199,157 @@ class AutoRejector(RiskBasedRegressor):
     def _fit_rows(self, rows: Rows, features: Floats, budget: TimeBudget) -> None:
         random = check_random_state(self.random_state)
         splits = folds_of(rows, _default_folds(len(rows)) if self.cv is None else self.cv, random)
-        learners, risk_models = self._candidates()
-        learners, fits = with_weighted(learners, len(rows)), fit_count(splits, len(rows))
-        with progress_bar("fitting", fits * len(learners) + len(splits) * len(risk_models), show=self.verbose) as show:
-            on_fit = _counter(show)
-            largest = max(len(train) for train, _ in splits)
-            setting = Setting(largest, fits, self.loss_, budget, self.n_jobs)
-            trials = run_trials(
-                learners,
-                Sample(features, rows.y, rows.weight),
-                lambda part, sample, most: cross_fit(
-                    part, sample, splits, random, n_jobs=self.n_jobs, most_rows=most, on_fit=on_fit
-                ),
-                setting,
-                until=0.7,
-            )
-            novelty = out_of_fold_novelty(features, splits, random)
-            blended = self._blend_regressors(trials, rows, np.column_stack([features, novelty]), splits, random)
-            tested, residuals, folds = self._residuals(rows, features, novelty, blended, splits)
-            risk_trials = run_trials(
-                risk_models,
-                residuals,
-                lambda part, sample, most: learn_risk(
-                    part, sample, folds, random, self.n_jobs, most_rows=most, on_fit=on_fit
-                ),
-                replace(setting, rows=max(len(train) for train, _ in folds), fits=len(folds)),
-                until=0.95,
-            )
-        fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
-        self._risk, risk = blend_risks(fitted, residuals.target, rows.cost[tested], residuals.weight, folds)
-        self._novelty = Novelty.learn(features, random)
-        self._learn_corrections(rows, features, splits, random)
-        expected = self._out_of_fold_surcharge(rows, splits)
-        expected[tested] += self._fold_mean.out_of_fold(risk)
-        self._report(trials, blended.take(tested), risk_trials, expected[tested], rows.take(tested))
-        self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)
-
-    def _blend_regressors(
-        self,
-        trials: list[Trial[CrossFitted]],
-        rows: Rows,
-        inputs: Floats,
-        splits: list[Split],
-        random: np.random.RandomState,
-    ) -> BlendPrediction:
-        """Blend the regressors, and return their out-of-fold predictions."""
-        fitted = [trial.fitted for trial in trials if trial.fitted is not None]
-        parts = [test for _, test in splits]
-        with one_thread():
-            self._regressor, blended = blend_regressors(fitted, rows, inputs, parts, self.loss_, random)
-        return blended
-
-    def _residuals(
-        self, rows: Rows, features: Floats, novelty: Floats, blended: BlendPrediction, splits: list[Split]
-    ) -> tuple[Indices, Sample, list[Split]]:
-        """Return the rows with out-of-fold errors, the sample for the risk models, and its folds."""
         if len(splits) == 1:
             raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
-        tested, folds = splits_of_tested(splits)
-        inputs = risk_inputs(features[tested], novelty[tested], blended.take(tested), self._target_scale)
-        error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
-        return tested, Sample(inputs, error, rows.weight[tested]), folds
+        learners, risk_models = self._candidates()
+        learners = with_weighted(learners, len(rows))
+        fits = (len(splits) + 1) * (len(learners) + len(risk_models))
+        with progress_bar("fitting", fits, show=self.verbose) as show:
+            run = _Run(rows, features, splits, budget, random, self.n_jobs, self.loss_, _counter(show))
+            trials = run.try_regressors(learners)
+            novelty = out_of_fold_novelty(features, splits, random)
+            weights, blended = run.blend(trials, np.column_stack([features, novelty]))
+            used = np.flatnonzero(weights)
+            tested, folds = splits_of_tested(splits)
+            inputs = risk_inputs(
+                features[tested], novelty[tested], blended.of_models(used).take(tested), self._target_scale
+            )
+            error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
+            residuals = Sample(inputs, error, rows.weight[tested])
+            risk_trials = run.try_risk_models(risk_models, residuals, folds)
+            cross_fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
+            risk_shares, risk = blend_risks(cross_fitted, error, rows.cost[tested], residuals.weight, folds)
+            of_folds = self._adopt(run, trials, weights, risk_trials, risk_shares, residuals)
+        self._learn_corrections(rows, features, splits, of_folds, random)
+        expected = self._out_of_fold_surcharge(rows, splits)
+        expected[tested] += self._fold_mean.out_of_fold(risk)
+        shares = weights, risk_shares
+        self._report(trials, blended.take(tested), risk_trials, shares, expected[tested], rows.take(tested))
+        self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)
+
+    def _adopt(
+        self,
+        run: _Run,
+        trials: list[Trial[CrossFitted]],
+        weights: Floats,
+        risk_trials: list[Trial[CrossFittedRisk]],
+        risk_weights: Floats,
+        residuals: Sample,
+    ) -> FoldModels:
+        """Fit the models with a weight to all rows, keep these, and return those of the folds."""
+        used, used_risks = _used(trials, weights), _used(risk_trials, risk_weights)
+        outputs, weights, risk_weights = self._n_targets, weights[weights > 0], risk_weights[risk_weights > 0]
+        self._novelty = Novelty.learn(run.features, run.random)
+        self._regressor = BlendedRegressor([(model,) for model in run.refit_regressors(used)], weights, outputs)
+        self._risk = BlendedRisk(run.refit_risks(used_risks, residuals), risk_weights)
+        folds = BlendedRegressor([trial.fitted.models for trial in used if trial.fitted], weights, outputs)
+        risks = BlendedRisk([trial.fitted for trial in used_risks if trial.fitted], risk_weights)
+        return FoldModels(
+            lambda fold, features: folds.of_copy(fold, features).prediction,
+            lambda features: self._estimates(folds, risks, features),
+        )
 
     def _report(
         self,
         trials: list[Trial[CrossFitted]],
         blended: BlendPrediction,
         risk_trials: list[Trial[CrossFittedRisk]],
+        weights: tuple[Floats, Floats],
         risk: Floats,
         rows: Rows,
     ) -> None:
-        """Build the leaderboard from out-of-fold results."""
-        factor = self._fold_mean.factor  # loss of the mean over the folds, relative to one fold
+        """Build the leaderboard from out-of-fold results; `weights` are those of the regressors and the risks."""
+        factor = self._fold_mean.factor  # loss of the model of new rows, relative to one fold
         error = factor * self.loss_.of_rows(blended.prediction - rows.y)
         errors = [factor * self.loss_.of_rows(each - rows.y) for each in blended.each]
         fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
         risks = [self._fold_mean.out_of_fold(each.out_of_fold) for each in fitted]
         entries = [
             Entry("blend", "blend", error, risk, 1.0),
-            *trial_entries("regressor", trials, self._regressor.weights, [(own, risk) for own in errors]),
-            *trial_entries("risk", risk_trials, self._risk.weights, [(error, own) for own in risks]),
+            *trial_entries("regressor", trials, weights[0], [(own, risk) for own in errors]),
+            *trial_entries("risk", risk_trials, weights[1], [(error, own) for own in risks]),
             Entry("yardstick", "always_accept", error, np.full_like(risk, -np.inf)),
             Entry("yardstick", "always_reject", error, np.full_like(risk, np.inf)),
         ]
         self.leaderboard_ = leaderboard(entries, rows.cost, rows.weight)
 
-    def _predict_fold(self, fold: int, features: Floats) -> Floats:
-        return self._regressor.of_fold(fold, features).prediction
+    def _model_predictions(self, rows: Any, features: Floats) -> Floats:
+        return np.array([blended.prediction for blended in self._regressor.by_copy(features)])
 
-    def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
-        return np.array([blended.prediction for blended in self._regressor.by_fold(features)])
+    def _model_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
+        return self._estimates(self._regressor, self._risk, features)
 
-    def _fold_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
-        folds, novelty = self._regressor.by_fold(features), self._novelty(features)
-        inputs = [risk_inputs(features, novelty, blended, self._target_scale) for blended in folds]
-        return np.array([blended.prediction for blended in folds]), self._risk.by_fold(inputs)
+    def _estimates(self, regressor: BlendedRegressor, risk: BlendedRisk, features: Floats) -> tuple[Floats, Floats]:
+        """Return predictions and risks (copy, row) of a blend."""
+        copies, novelty = regressor.by_copy(features), self._novelty(features)
+        inputs = [risk_inputs(features, novelty, blended, self._target_scale) for blended in copies]
+        return np.array([blended.prediction for blended in copies]), risk.by_fold(inputs)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The rows and settings that all steps of one fit share.
+
+    The shares of the time limit: 60% for the folds of the regressors, 90% for all but the last fits.
+    """
+
+    rows: Rows
+    features: Floats
+    splits: list[Split]
+    budget: TimeBudget
+    random: np.random.RandomState
+    n_jobs: int | None
+    loss: TargetLoss
+    on_fit: Callable[[], None]
+
+    @property
+    def sample(self) -> Sample:
+        return Sample(self.features, self.rows.y, self.rows.weight)
+
+    def _setting(self, splits: list[Split]) -> Setting:
+        largest = max(len(train) for train, _ in splits)
+        return Setting(largest, len(splits) + 1, self.loss, self.budget, self.n_jobs)
+
+    def try_regressors(self, learners: dict[str, Learner]) -> list[Trial[CrossFitted]]:
+        """Cross-fit the regressors."""
+        fit = partial(self._cross_fit, self.splits)
+        return run_trials(learners, self.sample, fit, self._setting(self.splits), until=0.6)
+
+    def _cross_fit(self, splits: list[Split], part: Any, sample: Sample, most: int | None) -> CrossFitted:
+        return cross_fit(part, sample, splits, self.random, n_jobs=self.n_jobs, most_rows=most, on_fit=self.on_fit)
+
+    def blend(self, trials: list[Trial[CrossFitted]], inputs: Floats) -> tuple[Floats, BlendPrediction]:
+        """Return the weights of the regressors, and the out-of-fold predictions."""
+        fitted = [trial.fitted for trial in trials if trial.fitted is not None]
+        with one_thread():
+            tests = [test for _, test in self.splits]
+            return blend_regressors(fitted, self.rows, inputs, tests, self.loss, self.random)
+
+    def try_risk_models(
+        self, learners: dict[str, Learner], residuals: Sample, folds: list[Split]
+    ) -> list[Trial[CrossFittedRisk]]:
+        """Cross-fit the risk models to the out-of-fold errors."""
+
+        def fit(part: Any, sample: Sample, most: int | None) -> CrossFittedRisk:
+            return learn_risk(part, sample, folds, self.random, self.n_jobs, most_rows=most, on_fit=self.on_fit)
+
+        return run_trials(learners, residuals, fit, self._setting(folds), until=0.9)
+
+    def refit_regressors(self, trials: list[Trial[CrossFitted]]) -> list[Any]:
+        """Fit regressors to all rows, or to as many as in their trials."""
+        chosen = [(trial.fitted.estimator, trial.most_rows) for trial in trials if trial.fitted]
+        return refit(chosen, self.sample, self.random, n_jobs=self.n_jobs, on_fit=self.on_fit)
+
+    def refit_risks(self, trials: list[Trial[CrossFittedRisk]], residuals: Sample) -> list[CrossFittedRisk]:
+        """Fit risk models to all out-of-fold errors, or to as many as in their trials."""
+        chosen = [(trial.fitted, trial.most_rows) for trial in trials if trial.fitted]
+        return refit_risks(chosen, residuals, self.random, self.n_jobs, on_fit=self.on_fit)
+
+
+def _used(trials: list[Trial[Fitted]], weights: Floats) -> list[Trial[Fitted]]:
+    """Return the trials with a weight > 0; `weights` are those of the fitted ones."""
+    fitted = [trial for trial in trials if trial.fitted is not None]
+    return [trial for trial, weight in zip(fitted, weights, strict=True) if weight > 0]
 
 
 def _default_folds(rows: int) -> int:

@@ -32,7 +32,7 @@ class Setting:
     rows : int
         Number of rows of the largest training part.
     fits : int
-        Number of fits of one candidate.
+        Number of fits of one candidate: one for each fold, and the last one to all rows.
     loss : TargetLoss
     budget : TimeBudget
     n_jobs : int, optional
@@ -61,6 +61,8 @@ class Trial(Generic[Fitted]):
         None if it was left out.
     rows : int
         Maximum number of rows that a model was fitted to.
+    most_rows : int or None
+        The limit of the number of rows, if there was one.
     seconds : float
     note : str
         Why it was left out, or not fitted to all rows.
@@ -71,6 +73,7 @@ class Trial(Generic[Fitted]):
     rows: int = 0
     seconds: float = 0.0
     note: str = ""
+    most_rows: int | None = None
 
 
 def run_trials(
@@ -125,6 +128,7 @@ def _try(
         rows = min(setting.rows, _LAST_RESORT_ROWS)
     if rows == 0:
         return Trial(name, seconds=time.monotonic() - start, note="left out: no time")
-    fitted = fit(estimator, sample, None if rows == setting.rows else rows)
-    note = "" if rows == setting.rows else f"fitted to {rows} of {setting.rows} rows, for lack of time"
-    return Trial(name, fitted, rows, time.monotonic() - start, note)
+    most = None if rows == setting.rows else rows
+    fitted = fit(estimator, sample, most)
+    note = "" if most is None else f"fitted to {rows} of {setting.rows} rows, for lack of time"
+    return Trial(name, fitted, rows, time.monotonic() - start, note, most)

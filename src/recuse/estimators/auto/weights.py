@@ -12,13 +12,21 @@ from sklearn.exceptions import ConvergenceWarning
 
 from recuse.losses import TargetLoss
 
-__all__ = ["convex_weights", "loss_over_costs", "regressor_weights", "risk_weights", "share_accepted"]
+__all__ = [
+    "convex_weights",
+    "loss_over_costs",
+    "regressor_weights",
+    "risk_weights",
+    "share_accepted",
+    "sparse_weights",
+]
 
 Floats = NDArray[np.float64]
 
 _SPAN = 4.0  # costs from a quarter to four times the given cost are used
 _PRIOR = 25.0  # prior strength of equal weights, in pseudo-rows
 _TOLERANCE = 1e-6
+_NEEDED = 0.005  # relative increase of the loss without a model, below which the model is not needed
 
 
 def loss_over_costs(error: Floats, risk: Floats, cost: Floats) -> Floats:
@@ -138,6 +146,41 @@ def regressor_weights(predictions: Floats, target: Floats, weight: Floats, loss:
         return float(loss.of_rows(residual) @ share) / scale, np.tensordot(predictions, slope, target.ndim) / scale
 
     return convex_weights(mean_loss, len(predictions), len(target))
+
+
+def sparse_weights(predictions: Floats, target: Floats, weight: Floats, loss: TargetLoss) -> Floats:
+    """Return weights as `regressor_weights` does, but zero for models without which the mean loss is hardly higher.
+
+    The model of the smallest weight is left out as long as the loss rises by less than half a percent in all.
+
+    Parameters
+    ----------
+    predictions, target, weight, loss
+        As in `regressor_weights`.
+
+    Examples
+    --------
+    >>> from recuse.losses import SQUARED
+    >>> target = np.zeros(500)
+    >>> sparse_weights(np.array([target + 1, target - 1, target + 9]), target, np.ones(500), SQUARED).round(3)
+    array([0.5, 0.5, 0. ])
+    """
+    share = weight / weight.sum()
+
+    def blend(models: NDArray[np.intp]) -> tuple[Floats, float]:
+        weights = np.zeros(len(predictions))
+        weights[models] = regressor_weights(predictions[models], target, weight, loss)
+        return weights, float(loss.of_rows(np.tensordot(weights, predictions, 1) - target) @ share)
+
+    kept = np.arange(len(predictions))
+    weights, lowest = blend(kept)
+    while len(kept) > 1:
+        fewer = np.delete(kept, weights[kept].argmin())
+        without, value = blend(fewer)
+        if value > (1 + _NEEDED) * lowest:
+            break
+        kept, weights, lowest = fewer, without, min(value, lowest)
+    return weights
 
 
 def risk_weights(risks: Floats, error: Floats, cost: Floats, weight: Floats) -> Floats:

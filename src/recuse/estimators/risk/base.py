@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,11 +20,11 @@ from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.interpolation import interpolated_rows
 from recuse.estimators.risk.surcharge import HeldOut, Surcharge
 from recuse.tabular.encoder import TableEncoder
-from recuse.tabular.folds import Split
+from recuse.tabular.folds import Split, is_partition
 from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
 
-__all__ = ["RiskBasedRegressor"]
+__all__ = ["FoldModels", "RiskBasedRegressor"]
 
 Floats = NDArray[np.float64]
 
@@ -31,13 +32,30 @@ _BLOCK = 8192  # rows predicted at once
 _MODEL_ATTRIBUTES = ("_regressor", "_risk", "regressors_", "risks_")  # of the subclasses
 
 
+@dataclass(frozen=True)
+class FoldModels:
+    """The models of the folds, which `fit` needs for corrections.
+
+    Attributes
+    ----------
+    predict : callable
+        Function from the number of a fold and features to predictions (row,) or (row, output).
+    estimates : callable
+        Function from features to the predictions and the risks (fold, row) of all folds.
+    """
+
+    predict: Callable[[int, Floats], Floats]
+    estimates: Callable[[Floats], tuple[Floats, Floats]]
+
+
 class RiskBasedRegressor(RejectingRegressor):
     """Accept a row where its expected loss is below its cost.
 
-    The prediction and the risk of a row are means over the folds. `fit` of a subclass sets these attributes:
+    The prediction and the risk of a row are means over models: one for each fold, or one fitted to all rows. `fit` of a
+    subclass sets these attributes:
 
     - `_encoder`: encodes rows as features.
-    - `_fold_mean`: corrects the risk for the mean over the folds.
+    - `_fold_mean`: corrects the risk, which was learned from out-of-fold errors, for the models of new rows.
     - `_surcharge`: the extra expected loss of cells without information.
     """
 
@@ -61,16 +79,12 @@ class RiskBasedRegressor(RejectingRegressor):
         super().__setstate__({name: pickle.loads(v) if name in packed else v for name, v in state.items()})
 
     @abstractmethod
-    def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
-        """Return the prediction of each fold (fold, row) or (fold, row, output)."""
+    def _model_predictions(self, rows: Any, features: Floats) -> Floats:
+        """Return the prediction of each model (model, row) or (model, row, output)."""
 
     @abstractmethod
-    def _predict_fold(self, fold: int, features: Floats) -> Floats:
-        """Return the prediction of one fold (row,) or (row, output)."""
-
-    @abstractmethod
-    def _fold_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
-        """Return the prediction (fold, row) or (fold, row, output) and the risk (fold, row) of each fold."""
+    def _model_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
+        """Return the prediction (model, row) or (model, row, output) and the risk (model, row) of each model."""
 
     def expected_loss(self, X: Any) -> Floats:
         """Estimate the loss E[L(h(x) - y) | x] of every row, in the units of the loss.
@@ -92,7 +106,7 @@ class RiskBasedRegressor(RejectingRegressor):
 
     def _predictions(self, rows: Any) -> Floats:
         with one_thread():
-            blocks = [self._fold_predictions(block, self._encoder.transform(block)) for block in _blocks(rows)]
+            blocks = [self._model_predictions(block, self._encoder.transform(block)) for block in _blocks(rows)]
         return np.concatenate([block.mean(axis=0) for block in blocks])
 
     def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
@@ -109,25 +123,25 @@ class RiskBasedRegressor(RejectingRegressor):
 
     def _estimate_block(self, rows: Any) -> tuple[Floats, Floats]:
         encoded = self._encoder.encode(rows)
-        predictions, risks = self._fold_estimates(rows, encoded.features)
+        predictions, risks = self._model_estimates(rows, encoded.features)
         risk = self._fold_mean.risk(risks)
         if self._encoder.unseen != "keep":
             risk = risk + self._surcharge(encoded.novelty)
         return np.asarray(predictions.mean(axis=0)), risk
 
     def _learn_corrections(
-        self, rows: Rows, features: Floats, splits: Sequence[Split], random: np.random.RandomState
+        self, rows: Rows, features: Floats, splits: Sequence[Split], folds: FoldModels, random: np.random.RandomState
     ) -> None:
-        """Learn the correction for the mean over the folds, and the surcharge of cells without information."""
-        tests = [test for _, test in splits]
+        """Learn the correction for the models of new rows, and the surcharge of cells without information."""
         with one_thread():
-            between = interpolated_rows(features, self._encoder.slices, random)
-            predictions, risks = self._fold_estimates(None, between)
-            paired = 1 < len(predictions) == len(risks)
-            self._fold_mean = FoldMean.learn(predictions, risks, self.loss_) if paired else FoldMean.of_one()
+            self._fold_mean = FoldMean.of_one()
+            if len(splits) > 1 and is_partition(list(splits), len(rows)):
+                between = interpolated_rows(features, self._encoder.slices, random)
+                new = self._model_estimates(None, between)[1].mean(axis=0)
+                self._fold_mean = FoldMean.learn(*folds.estimates(between), self.loss_, new)
             held_out = [
-                HeldOut(features[test], rows.y[test], partial(self._predict_fold, fold))
-                for fold, test in enumerate(tests if len(tests) == len(predictions) else [np.concatenate(tests)])
+                HeldOut(features[test], rows.y[test], partial(folds.predict, fold))
+                for fold, (_, test) in enumerate(splits)
             ]
             self._surcharge = Surcharge.learn(self._encoder, held_out, self.loss_, random)
 

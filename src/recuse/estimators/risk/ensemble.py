@@ -1,8 +1,9 @@
-"""Correction of out-of-fold risks for the mean over the folds.
+"""Correction of out-of-fold risks for the model of new rows.
 
-New rows are predicted by the mean over the folds, but a training row only by the fold that was not fitted to it. The
-mean has a lower loss, and its risks vary less between rows. Both effects are estimated on interpolated rows, which no
-fold was fitted to. With the correction, out-of-fold rows and new rows have comparable expected losses.
+New rows are predicted by the mean over the folds or by a model fitted to all rows, but a training row only by the fold
+that was not fitted to it. The model of new rows has a lower loss, and its risks vary less between rows. Both effects
+are estimated on interpolated rows, which no model was fitted to. With the correction, out-of-fold rows and new rows
+have comparable expected losses.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ _QUANTILES = np.linspace(0.01, 0.99, 50)
 
 @dataclass(frozen=True)
 class FoldMean:
-    """The risk of the mean over the folds, relative to the risks of the folds.
+    """The risk of the model of new rows, relative to the risks of the folds.
 
     Attributes
     ----------
     factor : float
-        Ratio of the risk of the mean to that of one fold. With the squared error, the loss of the mean is lower by the
-        variance of the folds around it (Krogh and Vedelsby, 1995). With other losses the factor is 1.
+        Ratio of the risk of the mean over the folds to that of one fold. With the squared error, the loss of the mean
+        is lower by the variance of the folds around it (Krogh and Vedelsby, 1995). With other losses the factor is 1. A
+        model fitted to all rows is about as good as the mean, and has the same factor.
     single, mean : ndarray of shape (quantile,)
-        Quantiles of the risk of single folds and of the mean of the risks, on the same rows.
+        Quantiles of the risk of single folds and of the model of new rows, on the same rows.
     """
 
     factor: float
@@ -41,14 +43,16 @@ class FoldMean:
     mean: Floats
 
     @classmethod
-    def learn(cls, predictions: Floats, risks: Floats, loss: TargetLoss) -> Self:
-        """Compare the mean with its folds on rows that no fold was fitted to.
+    def learn(cls, predictions: Floats, risks: Floats, loss: TargetLoss, new: Floats | None = None) -> Self:
+        """Compare the model of new rows with the folds on rows that no fold was fitted to.
 
         Parameters
         ----------
         predictions : ndarray of shape (fold, row) or (fold, row, output)
         risks : ndarray of shape (fold, row)
         loss : TargetLoss
+        new : ndarray of shape (row,), optional
+            Risks by the model of new rows; by default the mean over the folds.
 
         Examples
         --------
@@ -58,7 +62,8 @@ class FoldMean:
         variance, risk = float(predictions.var(axis=0).mean()), float(risks.mean())
         gains = loss == SQUARED and risk > 0
         factor = max(1 - variance / risk, _MIN_FACTOR) if gains else 1.0
-        return cls(factor, np.quantile(risks, _QUANTILES), np.quantile(risks.mean(axis=0), _QUANTILES))
+        mean = risks.mean(axis=0) if new is None else new
+        return cls(factor, np.quantile(risks, _QUANTILES), np.quantile(mean, _QUANTILES))
 
     @classmethod
     def of_one(cls) -> Self:
@@ -66,14 +71,14 @@ class FoldMean:
         return cls(1.0, np.empty(0), np.empty(0))
 
     def risk(self, risks: Floats) -> Floats:
-        """Return the expected loss (row,) of new rows, given the risks of all folds (fold, row)."""
+        """Return the expected loss (row,) of new rows, given the risks of all models (model, row)."""
         return np.asarray(self.factor * risks.mean(axis=0))
 
     def out_of_fold(self, risk: Floats) -> Floats:
         """Return the expected loss (row,) of training rows, given the risk of one fold, on the scale of `risk`.
 
-        The quantiles of single folds are mapped to those of the mean. Beyond the outermost quantiles the risk is
-        multiplied by the ratio there. The order of the rows does not change.
+        The quantiles of single folds are mapped to those of the model of new rows. Beyond the outermost quantiles the
+        risk is multiplied by the ratio there. The order of the rows does not change.
         """
         if len(self.single) == 0 or self.single[0] <= 0 or np.ptp(self.single) == 0:
             return np.asarray(self.factor * risk)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.estimators.crossfitting import Sample, cross_fit
+from recuse.estimators.crossfitting import Sample, cross_fit, refit
 from recuse.estimators.subestimators import fit_subestimator, seeded
 from recuse.tabular.folds import Split
 from recuse.threads import one_thread
 
-__all__ = ["CrossFittedRisk", "learn_risk", "non_negative"]
+__all__ = ["CrossFittedRisk", "learn_risk", "non_negative", "refit_risks"]
 
 Floats = NDArray[np.float64]
 
@@ -30,11 +30,14 @@ class CrossFittedRisk:
     scale : float
     out_of_fold : ndarray of shape (row,)
         Scaled risk of the training rows by models that were not fitted to them; empty without folds.
+    estimator : estimator or None
+        Not fitted; None without folds.
     """
 
     models: tuple[Any, ...]
     scale: float
     out_of_fold: Floats = field(default_factory=lambda: np.empty(0), repr=False)
+    estimator: Any = field(default=None, repr=False)
 
     def by_fold(self, inputs: Sequence[Floats]) -> Floats:
         """Return the risk (fold, row) for the inputs by the regressors of each fold.
@@ -86,7 +89,34 @@ def learn_risk(
     risk = non_negative(fitted.out_of_fold.mean)
     mean = float(np.average(risk, weights=weight))
     scale = unit / mean if mean > 0 else unit
-    return CrossFittedRisk(fitted.models, scale, scale * risk)
+    return CrossFittedRisk(fitted.models, scale, scale * risk, part)
+
+
+def refit_risks(
+    risks: Sequence[tuple[CrossFittedRisk, int | None]],
+    residuals: Sample,
+    random: np.random.RandomState,
+    n_jobs: int | None = None,
+    *,
+    on_fit: Callable[[], None] | None = None,
+) -> list[CrossFittedRisk]:
+    """Fit cross-fitted risk models again, each as one model for all rows or a number of them; the scales stay.
+
+    Parameters
+    ----------
+    risks : sequence of (CrossFittedRisk, int or None)
+        Each with the maximum number of rows to fit it to.
+    residuals : Sample
+    random : RandomState
+    n_jobs : int, optional
+    on_fit : optional
+        As in `cross_fit`.
+    """
+    inputs, loss, weight = residuals
+    unit = float(np.average(loss, weights=weight)) or 1.0
+    estimators = [(risk.estimator, most) for risk, most in risks]
+    models = refit(estimators, Sample(inputs, loss / unit, weight), random, n_jobs=n_jobs, on_fit=on_fit)
+    return [replace(risk, models=(model,)) for (risk, _), model in zip(risks, models, strict=True)]
 
 
 def non_negative(prediction: Any) -> Floats:

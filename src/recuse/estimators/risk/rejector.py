@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from recuse import losses
 from recuse.costs import Cost
-from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit
-from recuse.estimators.risk.base import RiskBasedRegressor
+from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, refit
+from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
 from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
 from recuse.estimators.risk.surcharge import Surcharge
@@ -29,7 +29,7 @@ from recuse.estimators.subestimators import (
 )
 from recuse.losses import LossLike
 from recuse.tabular.encoder import TableEncoder, Unseen
-from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split, splits_of_tested
+from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split, is_partition, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
 from recuse.threads import one_thread
@@ -214,6 +214,9 @@ class RiskRejector(RiskBasedRegressor):
         splits = self._splits(rows, random)
         fitted = self._fit_regressors(rows, features, splits, random)
         self.regressors_ = list(fitted.models)
+        if self._cross_fits and not is_partition(splits, len(rows)):
+            sample = Sample(features, rows.y, rows.weight)
+            self.regressors_ = refit([(fitted.estimator, None)], sample, random, n_jobs=self.n_jobs)
         self._has_members = any(hasattr(model, "predict_members") for model in self.regressors_)
         tested, _ = splits_of_tested(splits)  # rows with residuals
         error = self.loss_.of_rows(fitted.out_of_fold.mean[tested] - rows.y[tested])
@@ -227,7 +230,7 @@ class RiskRejector(RiskBasedRegressor):
             self._surcharge = Surcharge.constant(len(self._encoder.slices), float(constant - error.mean()))
             self._fold_mean = FoldMean.of_one()
         else:
-            self._learn_corrections(rows, features, splits, random)
+            self._learn_corrections(rows, features, splits, self._fold_models(fitted), random)
         if folds is not None and (self.prefit or self.residuals != "train"):
             expected = np.zeros(len(rows)) if self.prefit else self._out_of_fold_surcharge(rows, splits)
             expected[tested] += self._fold_mean.out_of_fold(risk.out_of_fold)
@@ -285,7 +288,13 @@ class RiskRejector(RiskBasedRegressor):
             mean, spread = np.full_like(rows.y, np.nan), np.full(len(rows), np.nan)
             residual_rows = rows.take(test).X if self.prefit else features[test]
             mean[test], spread[test] = predict(model, residual_rows, self._n_targets)
-        return CrossFitted((model,), Prediction(mean, spread))
+        return CrossFitted(part, (model,), Prediction(mean, spread))
+
+    def _fold_models(self, fitted: CrossFitted) -> FoldModels:
+        def predict_fold(fold: int, features: Floats) -> Floats:
+            return predict(fitted.models[fold], features, self._n_targets).mean
+
+        return FoldModels(predict_fold, lambda features: self._estimates([*fitted.models], features, features))
 
     def _risk_folds(
         self, rows: Rows, splits: list[Split], tested: NDArray[np.intp], random: np.random.RandomState
@@ -307,17 +316,16 @@ class RiskRejector(RiskBasedRegressor):
             inputs.append(prediction.spread / scale)
         return np.column_stack(inputs)
 
-    def _fold_outputs(self, rows: Any, features: Floats) -> list[Prediction]:
-        return [predict(model, rows if self.prefit else features, self._n_targets) for model in self.regressors_]
+    def _model_predictions(self, rows: Any, features: Floats) -> Floats:
+        inputs = rows if self.prefit else features
+        return np.array([predict(model, inputs, self._n_targets).mean for model in self.regressors_])
 
-    def _predict_fold(self, fold: int, features: Floats) -> Floats:
-        return predict(self.regressors_[fold], features, self._n_targets).mean
+    def _model_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
+        return self._estimates(self.regressors_, rows if self.prefit else features, features)
 
-    def _fold_predictions(self, rows: Any, features: Floats) -> Floats:
-        return np.array([prediction.mean for prediction in self._fold_outputs(rows, features)])
-
-    def _fold_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
-        predictions = self._fold_outputs(rows, features)
-        inputs = [self._risk_inputs(features, prediction) for prediction in predictions]
+    def _estimates(self, regressors: list[Any], inputs: Any, features: Floats) -> tuple[Floats, Floats]:
+        """Return the predictions of the regressors for their inputs, and the risks (model, row)."""
+        predictions = [predict(model, inputs, self._n_targets) for model in regressors]
+        risk_inputs = [self._risk_inputs(features, prediction) for prediction in predictions]
         risk = CrossFittedRisk(tuple(self.risks_), self.scale_)
-        return np.array([prediction.mean for prediction in predictions]), risk.by_fold(inputs)
+        return np.array([prediction.mean for prediction in predictions]), risk.by_fold(risk_inputs)

@@ -1,10 +1,10 @@
-"""Forest predictions of training rows by the trees that were not fitted to them."""
+"""Predictions of training rows by randomised trees that were not fitted to them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.tree import ExtraTreeRegressor
 
 __all__ = ["out_of_bag_prediction"]
 
@@ -18,6 +18,9 @@ def out_of_bag_prediction(
     X: Floats, y: Floats, weight: Floats, min_samples_leaf: int, random: np.random.RandomState
 ) -> Floats:
     """Fit extremely randomised trees and predict each row by those that were not fitted to it.
+
+    Rows are drawn with equal probability, and their weights are used by the trees. Otherwise a row of a large weight
+    would be in the sample of every tree.
 
     Parameters
     ----------
@@ -39,12 +42,18 @@ def out_of_bag_prediction(
     >>> bool(np.abs(prediction - 2 * X[:, 0]).mean() < 0.1)
     True
     """
-    forest = ExtraTreesRegressor(
-        _TREES,
-        min_samples_leaf=min_samples_leaf,
-        bootstrap=True,
-        oob_score=True,
-        max_samples=min(len(y), _MOST_ROWS),
-        random_state=random,
-    )
-    return np.asarray(forest.fit(X, y, sample_weight=weight).oob_prediction_)
+    total, trees = np.zeros(y.shape), np.zeros(len(y))
+    X = X.astype(np.float32)  # the trees convert it otherwise, each on its own
+    for _ in range(_TREES):
+        count = np.bincount(random.randint(len(y), size=min(len(y), _MOST_ROWS)), minlength=len(y))
+        drawn, left_out = np.flatnonzero(count), np.flatnonzero(count == 0)
+        tree = ExtraTreeRegressor(min_samples_leaf=min_samples_leaf, random_state=random)
+        tree.fit(X[drawn], y[drawn], sample_weight=count[drawn] * weight[drawn])
+        if len(left_out):
+            total[left_out] += tree.predict(X[left_out])
+            trees[left_out] += 1
+    known = trees > 0
+    prediction = np.empty(y.shape)
+    prediction[known] = (total[known].T / trees[known]).T
+    prediction[~known] = np.average(y, axis=0, weights=weight)  # of a few rows, every tree may have drawn all
+    return prediction
