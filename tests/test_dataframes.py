@@ -1,6 +1,9 @@
 """Columns of any dataframe library keep their values, and rows are aligned by label."""
 
 import datetime as dt
+import sys
+from decimal import Decimal
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -10,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recuse.dataframes import aligned, check_target_type, float_array, row_name
+from recuse.dataframes import aligned, check_target_type, float_array, is_frame, is_pandas, row_name
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=9), st.randoms(use_true_random=False))
@@ -90,3 +93,37 @@ def test_other_targets_pass_the_check_of_types(y):
 def test_dates_are_refused_as_targets(y):
     with pytest.raises(TypeError, match=r"^y must hold numbers, got "):
         check_target_type(y)
+
+
+CELLS = [
+    1, 2.5, True, None, "text", np.float32(1), np.int8(1), np.bool_(True), np.nan, pd.NA, pd.NaT, Decimal(1), 1j,
+    np.complex64(1), dt.date(2024, 1, 1), dt.datetime(2024, 1, 1), dt.time(1), dt.timedelta(1), np.datetime64("2024"),
+    np.timedelta64(1, "s"), pd.Timestamp("2024"), pd.Timedelta("1D"), pd.Period("2024"),
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(CELLS), min_size=1, max_size=3), st.booleans())
+def test_lists_and_arrays_of_objects_are_refused_by_the_type_that_pandas_infers(cells, as_array):
+    kind = pd.api.types.infer_dtype(cells, skipna=True)
+    refused = {"complex", "date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64"}
+    values = np.empty(len(cells), dtype=object) if as_array else cells
+    values[:] = cells
+    if kind not in refused:
+        check_target_type(values)
+        return
+    with pytest.raises(TypeError, match=f"^y must hold numbers, got {kind}"):
+        check_target_type(values)
+
+
+def test_pandas_objects_are_told_from_others():
+    series = pd.Series([1.0])
+    assert [is_pandas(series), is_pandas(series.to_frame()), is_pandas(series.to_numpy())] == [True, True, False]
+    assert [is_frame(series), is_frame(series.to_frame()), is_frame(None)] == [False, True, False]
+
+
+@pytest.mark.parametrize("module", [None, ModuleType("pandas")], ids=["absent", "being imported"])
+def test_without_pandas_nothing_is_a_pandas_object(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", module)
+    assert not is_pandas([1.0])
+    np.testing.assert_array_equal(float_array([1, 2.5], "y"), [1.0, 2.5])
+    np.testing.assert_array_equal(float_array(np.array([1, None], dtype=object), "y"), [1.0, np.nan])

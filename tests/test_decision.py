@@ -84,6 +84,31 @@ def test_a_cut_of_a_cut_equals_the_cut_of_the_rows(first, second):
     assert example()[first][second] == example()[np.arange(4)[first][second]]
 
 
+@pytest.mark.parametrize("rows", [np.array([[0, 1]]), (slice(None), None), None, (..., slice(0, 1))], ids=str)
+def test_a_selection_that_is_not_one_of_rows_is_refused(rows):
+    with pytest.raises((ValueError, IndexError)):
+        changed_to(example(None), prediction=TWO)[rows]
+
+
+@pytest.mark.parametrize("rows", [slice(1, 3), [1, 2], 1], ids=str)
+@pytest.mark.parametrize("name", FIELDS)
+def test_selected_rows_cannot_be_changed_either(name, rows):
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(example()[rows], name)[0] = 0
+
+
+def test_a_decision_of_checked_parts_is_that_of_the_constructor():
+    parts = (np.array([1.0, 2.0]), np.array([True, False]), np.array([0.4, -0.3]), np.array([5.0, 6.0]))
+    rest = (INDEX[:2], losses.Absolute(), ("kw",), LOSS_SAVED)
+    quick = Decision._of_checked(*parts, *rest)
+    assert quick == Decision(*parts, *rest)
+    assert quick == pickle.loads(pickle.dumps(quick)) == copy.deepcopy(quick)
+    assert not any(getattr(quick, name).flags.writeable for name in FIELDS)
+    assert Decision._of_checked(*parts) == Decision(*parts)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        quick.cost = 1.0
+
+
 def test_accepted_rows_can_be_picked_by_the_decision_itself():
     decision = example()
     assert decision[decision.accepted].prediction.tolist() == [1.0, 3.0]

@@ -1,22 +1,52 @@
-"""Importing the package brings in nothing that only an extra installs."""
+"""Importing the package imports nothing of an extra, and other libraries only where they are needed."""
 
 import subprocess
 import sys
 
 import pytest
 
+import recuse
+from recuse import metrics
 from recuse.extras import import_extra
 
 EXTRAS = (
     "matplotlib", "plotly", "pyarrow", "dask", "lightning", "monai", "PIL", "safetensors", "tifffile", "torchmetrics",
     "onnx", "onnxruntime", "fastapi",
 )  # fmt: skip
+HEAVY = ("torch", "sklearn", "scipy", "pandas", "lightning", "matplotlib", "typer", "rich")
+
+DECIDE = """
+import numpy as np
+import recuse
+from recuse import Decision
+two = np.array([1.0, 2.0])
+decision = Decision(two, np.array([True, False]), np.array([0.5, -0.5]), recuse.costs.resolve(3.0, None, 2))
+recuse.costs.resolve(two, None, 2), recuse.costs.resolve([1.0, 2], None, 2), recuse.losses.get("squared")
+recuse.losses.get("pinball:0.9").slope(two), decision[0], decision[decision.accepted], repr(decision)
+"""
+EVALUATE = """
+decision.evaluate(two), decision.evaluate([1, 2.5], sample_weight=two)
+recuse.metrics.risk_coverage_curve(two, two, two), recuse.metrics.rcr_loss(two, two, decision.accepted, 1.0)
+"""
+ENCODE = """
+import recuse.tabular.cells, recuse.tabular.columns, recuse.tabular.dates, recuse.tabular.encoder
+import pandas as pd
+encoder = recuse.tabular.encoder.TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["u", "v"]}))
+"""
+
+
+def imported(code, names):
+    """Run code in a process of its own, and return those of the modules that it imports."""
+    code += f"\nimport sys\nprint([name for name in {names!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return result.stdout.strip()
 
 
 def test_importing_recuse_imports_no_extra():
     code = (
         "import sys, pandas, sklearn, torch; before = set(sys.modules)\n"  # pandas imports pyarrow if there is one
-        "import recuse, recuse.cli\n"
+        "from recuse import *\n"
+        "import recuse.cli\n"
         f"print([name for name in {EXTRAS!r} if name in set(sys.modules) - before])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -28,7 +58,42 @@ def test_a_missing_extra_names_the_pip_command():
         import_extra("nowhere.pyplot", "plot")
 
 
-def test_public_names_are_those_of_the_package():
-    import recuse
+def test_importing_recuse_imports_not_even_numpy():
+    assert imported("import recuse; recuse.__version__, dir(recuse)", (*HEAVY, "numpy")) == "[]"
 
-    assert all(hasattr(recuse, name) for name in recuse.__all__)
+
+@pytest.mark.parametrize("code", [DECIDE, DECIDE + EVALUATE], ids=["decide", "evaluate"])
+def test_decisions_of_arrays_need_numpy_only(code):
+    assert imported(code, (*HEAVY, "narwhals")) == "[]"
+
+
+def test_encoding_a_table_needs_neither_scikit_learn_nor_torch():
+    assert imported(ENCODE, HEAVY) == "['pandas']"
+
+
+@pytest.mark.parametrize("package", [recuse, metrics], ids=lambda package: package.__name__)
+def test_public_names_are_listed_and_resolve(package):
+    assert set(package.__all__) <= set(dir(package))
+    assert all(getattr(package, name) is not None for name in package.__all__)
+
+
+def test_public_names_are_those_of_their_modules():
+    assert recuse.Decision is recuse.decision.Decision
+    assert recuse.AutoRejector is recuse.estimators.AutoRejector
+    assert recuse.RejectionLoss is recuse.deep.loss.RejectionLoss
+    assert metrics.rcr_scorer is metrics.scorer.rcr_scorer
+
+
+@pytest.mark.parametrize("package", [recuse, metrics], ids=lambda package: package.__name__)
+def test_a_star_import_gives_all_public_names(package):
+    names: dict[str, object] = {}
+    exec(f"from {package.__name__} import *", names)
+    assert set(package.__all__) <= set(names)
+
+
+@pytest.mark.parametrize("package", [recuse, metrics], ids=lambda package: package.__name__)
+def test_other_names_are_refused(package):
+    with pytest.raises(AttributeError, match=rf"^module '{package.__name__}' has no attribute 'Rejector'$"):
+        _ = package.Rejector
+    with pytest.raises(ImportError, match="cannot import name 'Rejector'"):
+        exec(f"from {package.__name__} import Rejector")

@@ -1,14 +1,42 @@
 """Regression that knows when to step aside.
 
 Say what a rejection costs; `recuse` learns what to predict and when to leave a row to somebody else.
+
+Names and modules are imported when they are first used. So a process that only applies decisions needs neither torch
+nor scikit-learn.
 """
 
-from recuse import calibration, costs, datasets, estimators, guarantees, losses, metrics, surrogates, theory
+from typing import TYPE_CHECKING
+
 from recuse._version import __version__
-from recuse.decision import Decision
-from recuse.deep.loss import RejectionLoss
-from recuse.deep.two_heads import TwoHeads
-from recuse.estimators import AutoRejector, RcRImageRegressor, RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse.lazy_names import lazy_names
+
+# A public name belongs in three places: the imports for type checkers, the module that defines it, and `__all__`.
+if TYPE_CHECKING:
+    from recuse import calibration, costs, datasets, estimators, guarantees, losses, metrics, surrogates, theory
+    from recuse.decision import Decision
+    from recuse.deep.loss import RejectionLoss
+    from recuse.deep.two_heads import TwoHeads
+    from recuse.estimators import AutoRejector, RcRImageRegressor, RcRRegressor, RiskRejector, SelectiveNetRegressor
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "AutoRejector": "recuse.estimators",
+            "Decision": "recuse.decision",
+            "RcRImageRegressor": "recuse.estimators",
+            "RcRRegressor": "recuse.estimators",
+            "RejectionLoss": "recuse.deep.loss",
+            "RiskRejector": "recuse.estimators",
+            "SelectiveNetRegressor": "recuse.estimators",
+            "TwoHeads": "recuse.deep.two_heads",
+        },
+        modules=(
+            *("calibration", "costs", "dataframes", "datasets", "decision", "deep", "engine", "estimators", "extras"),
+            *("guarantees", "losses", "metrics", "progress", "surrogates", "tabular", "theory", "threads"),
+            "validation",
+        ),
+    )
 
 __all__ = [
     "AutoRejector",

@@ -10,13 +10,15 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from recuse.dataframes import aligned, float_array, row_index, row_name, to_pandas
+from recuse.dataframes import aligned, float_array, is_frame, row_index, row_name, to_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Cost = float | ArrayLike | Callable[[Any], ArrayLike] | str
 
@@ -161,7 +163,7 @@ def row_values(values: ArrayLike, source: str, n_rows: int, index: pd.Index[Any]
 
 
 def _column(X: Any, name: str) -> pd.Series[Any]:
-    if not isinstance(X, pd.DataFrame):
+    if not is_frame(X):
         raise ValueError(f"cost={name!r} names a column, so X must be a DataFrame, got {type(X).__name__}")
     if name not in X.columns:
         raise ValueError(f"cost={name!r} must name a column of X, got columns {list(X.columns)}")

@@ -1,20 +1,27 @@
-"""Conversion of tables and columns of any dataframe library, and alignment of their rows by label."""
+"""Conversion of tables and columns of any dataframe library, and alignment of their rows by label.
+
+Pandas and narwhals are imported when they are needed: arrays and lists of numbers need neither.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-import narwhals as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from pandas.api import types
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pandas as pd
 
 __all__ = [
     "aligned",
     "aligned_columns",
     "check_target_type",
     "float_array",
+    "is_frame",
+    "is_pandas",
     "row_index",
     "row_name",
     "to_pandas",
@@ -24,6 +31,43 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _NOT_NUMBERS = {"complex", "date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64"}
+
+_NO_TABLES = (np.ndarray, np.generic, list, tuple, str, int, float, type(None))
+# cells that are none of `_NOT_NUMBERS`; text is none either
+_PLAIN_CELLS = {bool, int, float, str, type(None)} | {
+    np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + np.typecodes["Float"]
+}
+
+
+def is_pandas(data: Any) -> TypeGuard[pd.DataFrame | pd.Series[Any]]:
+    """Whether an object is a pandas table or column; pandas is not imported.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_pandas(pd.Series([1.0])), is_pandas([1.0])
+    (True, False)
+    """
+    return isinstance(data, _pandas_types("DataFrame", "Series"))
+
+
+def is_frame(data: Any) -> TypeGuard[pd.DataFrame]:
+    """Whether an object is a pandas table; pandas is not imported.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_frame(pd.DataFrame({"a": [1.0]})), is_frame(pd.Series([1.0]))
+    (True, False)
+    """
+    return isinstance(data, _pandas_types("DataFrame"))
+
+
+def _pandas_types(*names: str) -> tuple[type, ...]:
+    """Return types of pandas, none if pandas is not imported: then there are no objects of these types."""
+    pandas = sys.modules.get("pandas")
+    types = (getattr(pandas, name, None) for name in names)  # another thread may be importing pandas now
+    return tuple(kind for kind in types if kind is not None)
 
 
 def to_pandas(data: Any) -> Any:
@@ -41,8 +85,10 @@ def to_pandas(data: Any) -> Any:
     0     1.5     eu
     1     NaN     us
     """
-    if isinstance(data, pd.DataFrame | pd.Series):
+    if isinstance(data, _NO_TABLES) or is_pandas(data):
         return data
+    import narwhals as nw
+
     wrapped = nw.from_native(data, pass_through=True, allow_series=True)
     if isinstance(wrapped, nw.LazyFrame):
         raise TypeError(
@@ -54,10 +100,15 @@ def to_pandas(data: Any) -> Any:
         return wrapped.to_pandas()
     if isinstance(wrapped, nw.Series):
         return _series(wrapped)
+    import pandas as pd
+
     return pd.DataFrame({name: _series(wrapped[name]) for name in wrapped.columns})
 
 
 def _series(column: nw.Series[Any]) -> pd.Series[Any]:
+    import narwhals as nw
+    import pandas as pd
+
     dtype = column.dtype
     if isinstance(dtype, nw.Enum):
         cells = column.cast(nw.String).to_numpy()
@@ -75,12 +126,13 @@ def row_index(X: Any) -> pd.Index[Any] | None:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> row_index(pd.DataFrame({"a": [1.0]}, index=["first"])).tolist()
     ['first']
     >>> row_index([[1.0]]) is None
     True
     """
-    return X.index if isinstance(X, pd.DataFrame | pd.Series) else None
+    return X.index if is_pandas(X) else None
 
 
 def row_name(row: int, index: pd.Index[Any] | None = None) -> str:
@@ -88,10 +140,15 @@ def row_name(row: int, index: pd.Index[Any] | None = None) -> str:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> row_name(1), row_name(1, pd.RangeIndex(3)), row_name(1, pd.Index(["a", "b"]))
     ('row 1', 'row 1', "row 1 (label 'b')")
     """
-    if index is None or index.equals(pd.RangeIndex(len(index))):
+    if index is None:
+        return f"row {row}"
+    import pandas as pd
+
+    if index.equals(pd.RangeIndex(len(index))):
         return f"row {row}"
     return f"row {row} (label {_label(index[row])})"
 
@@ -118,13 +175,14 @@ def aligned(values: Any, index: pd.Index[Any] | None, name: str) -> Any:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> aligned(pd.Series([1.0, 2.0], index=["b", "a"]), pd.Index(["a", "b"]), "y").tolist()
     [2.0, 1.0]
     >>> aligned(pd.Series([1.0, 2.0], index=["b", "c"]), pd.Index(["a", "b"]), "y")
     Traceback (most recent call last):
     ValueError: y must have the row labels of X, got no value for the label 'a' of X; pass an array to match by position
     """
-    labelled = isinstance(values, pd.DataFrame | pd.Series)
+    labelled = is_pandas(values)
     values = to_pandas(values)
     if index is None or not labelled or len(values) != len(index) or values.index.equals(index):
         return values
@@ -147,11 +205,12 @@ def aligned_columns(values: Any, names: tuple[str, ...] | None, name: str) -> An
 
     Examples
     --------
+    >>> import pandas as pd
     >>> aligned_columns(pd.DataFrame({"b": [1.0], "a": [2.0]}), ("a", "b"), "y").columns.tolist()
     ['a', 'b']
     """
     values = to_pandas(values)
-    if names is None or len(names) < 2 or not isinstance(values, pd.DataFrame) or values.shape[1] != len(names):
+    if names is None or len(names) < 2 or not is_frame(values) or values.shape[1] != len(names):
         return values
     if set(map(str, values.columns)) != set(names):
         raise ValueError(f"{name} must have the columns {list(names)}, got {list(values.columns)}")
@@ -164,6 +223,7 @@ def check_target_type(y: Any, name: str = "y") -> None:
     Examples
     --------
     >>> check_target_type([1.0, 2.0])
+    >>> import pandas as pd
     >>> check_target_type(pd.to_datetime(["2024-01-01"]))
     Traceback (most recent call last):
     TypeError: y must hold numbers, got datetime64...; convert dates and times to numbers, such as days since ...
@@ -179,6 +239,7 @@ def float_array(values: Any, name: str) -> Floats:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> float_array(pd.Series([1, None], dtype="Int64"), "cost")
     array([ 1., nan])
     >>> float_array(["high"], "cost")
@@ -190,7 +251,7 @@ def float_array(values: Any, name: str) -> Floats:
     if kind is not None:
         raise ValueError(f"{name} must be numeric, got {kind}")
     try:
-        if isinstance(values, pd.Series | pd.DataFrame):
+        if is_pandas(values):
             return values.to_numpy(dtype=np.float64, na_value=np.nan)
         return unmasked(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -210,20 +271,28 @@ def unmasked(values: np.ma.MaskedArray[Any, Any]) -> Floats:
 
 def _not_numbers(values: Any) -> str | None:
     """Return the type of dates, times, durations or complex numbers, None for other values."""
-    if isinstance(values, pd.DataFrame):
+    if is_frame(values):
         return next((kind for place in range(values.shape[1]) if (kind := _not_numbers(values.iloc[:, place]))), None)
     if isinstance(values, list | tuple) and len(values) > 0 and np.ndim(values[0]) == 0:
-        kind = types.infer_dtype(values, skipna=True)
-        return kind if kind in _NOT_NUMBERS else None
+        return _kind_of_cells(values)
     if hasattr(values, "__array__") and not hasattr(values, "dtype"):  # a pyarrow array, for example
         values = np.asarray(values)
     dtype = getattr(values, "dtype", None)
-    if getattr(dtype, "kind", None) in ("M", "m", "c") or isinstance(dtype, pd.PeriodDtype):
+    if getattr(dtype, "kind", None) in ("M", "m", "c") or isinstance(dtype, _pandas_types("PeriodDtype")):
         return str(dtype)
-    if getattr(dtype, "kind", None) == "O" and not isinstance(dtype, pd.CategoricalDtype):
-        kind = types.infer_dtype(np.ravel(np.asarray(values, dtype=object)), skipna=True)
-        return kind if kind in _NOT_NUMBERS else None
+    if getattr(dtype, "kind", None) == "O" and not isinstance(dtype, _pandas_types("CategoricalDtype")):
+        return _kind_of_cells(np.ravel(np.asarray(values, dtype=object)))
     return None
+
+
+def _kind_of_cells(cells: list[Any] | tuple[Any, ...] | NDArray[np.object_]) -> str | None:
+    """Return the type of cells that are dates, times, durations or complex numbers, None for other cells."""
+    if _PLAIN_CELLS.issuperset(map(type, cells)):
+        return None
+    from pandas.api.types import infer_dtype
+
+    kind = infer_dtype(cells, skipna=True)
+    return kind if kind in _NOT_NUMBERS else None
 
 
 def _label(label: Any) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from recuse import losses, metrics
 from recuse.costs import resolve
 from recuse.dataframes import aligned
 from recuse.losses import SQUARED, LossLike, TargetLoss
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["LOSS_SAVED", "SURROGATE_SCORE", "Decision"]
 
@@ -108,6 +110,37 @@ class Decision:
         object.__setattr__(self, "target_names", _checked_names(target_names, rows))
         object.__setattr__(self, "score_unit", score_unit)
 
+    @classmethod
+    def _of_checked(
+        cls,
+        prediction: NDArray[np.float64],
+        accepted: NDArray[np.bool_],
+        score: NDArray[np.float64],
+        cost: NDArray[np.float64],
+        index: pd.Index[Any] | None = None,
+        loss: TargetLoss = SQUARED,
+        target_names: tuple[str, ...] | None = None,
+        score_unit: str | None = None,
+    ) -> Self:
+        """Return a decision of parts that meet all checks of the constructor, which takes much longer for one row.
+
+        The arrays are not copied but made read-only, so the caller must not write to them later.
+        """
+        decision = cls.__new__(cls)
+        for column in (prediction, accepted, score, cost):
+            column.flags.writeable = False
+        vars(decision).update(
+            prediction=prediction,
+            accepted=accepted,
+            score=score,
+            cost=cost,
+            index=index,
+            loss=loss,
+            target_names=target_names,
+            score_unit=score_unit,
+        )
+        return decision
+
     def __len__(self) -> int:
         return len(self.prediction)
 
@@ -115,9 +148,12 @@ class Decision:
         """Select rows by a slice, a mask or positions; a single position gives a Decision of one row."""
         if isinstance(rows, int | np.integer):
             rows = [rows]
-        return type(self)(
+        accepted = self.accepted[rows]
+        # parts of checked columns are checked, unless the selection is not one of rows
+        create = type(self)._of_checked if accepted.ndim == 1 and not isinstance(rows, tuple) else type(self)
+        return create(
             self.prediction[rows],
-            self.accepted[rows],
+            accepted,
             self.score[rows],
             self.cost[rows],
             index=None if self.index is None else self.index[rows],
@@ -153,6 +189,8 @@ class Decision:
 
         It has the index of the input. ``attrs["score_unit"]`` of the table is the unit of the score, if it is known.
         """
+        import pandas as pd
+
         columns = {name: self._column(name) for name in ("accepted", "score", "cost")}
         frame = pd.DataFrame({**self._predictions(), **columns}, index=self.index)
         if self.score_unit is not None:

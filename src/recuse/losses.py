@@ -23,16 +23,17 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["SQUARED", "Absolute", "Huber", "LossLike", "Pinball", "Squared", "TargetLoss", "get", "names"]
 
-Values = TypeVar("Values", NDArray[np.float64], Tensor)
+Values = TypeVar("Values", NDArray[np.float64], "Tensor")
 
 
 class TargetLoss(ABC):
@@ -298,4 +299,6 @@ def _is_number(value: object) -> bool:
 
 
 def _sign(residual: Values) -> Values:
-    return torch.sign(residual) if isinstance(residual, Tensor) else np.sign(residual)
+    values: Any = residual
+    signs: Values = values.sign() if hasattr(values, "sign") else np.sign(values)  # only tensors have the method
+    return signs

@@ -5,6 +5,9 @@ All measures are means over rows. The loss of a row is the squared error, unless
 the accepted loss if every row is rejected, is NaN.
 """
 
+from typing import TYPE_CHECKING
+
+from recuse.lazy_names import lazy_names
 from recuse.metrics.curves import area_under_risk_coverage, cost_curve, risk_coverage_curve
 from recuse.metrics.measures import (
     accepted_loss,
@@ -16,7 +19,13 @@ from recuse.metrics.measures import (
     rejection_rate,
 )
 from recuse.metrics.rows import DecisionLike, rcr_loss_rows, row_losses, squared_error
-from recuse.metrics.scorer import rcr_scorer
+
+if TYPE_CHECKING:
+    from recuse.metrics.scorer import rcr_scorer
+else:  # the scorer needs scikit-learn
+    __getattr__, __dir__ = lazy_names(
+        __name__, {"rcr_scorer": "recuse.metrics.scorer"}, modules=("scorer", "tensor_rows", "unwrapping")
+    )
 
 __all__ = [
     "DecisionLike",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from recuse.losses import LossLike
 from recuse.metrics.measures import evaluate
 from recuse.metrics.rows import DecisionLike, Floats, numbers, row_losses, same_length
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["area_under_risk_coverage", "cost_curve", "risk_coverage_curve"]
 
@@ -109,6 +112,8 @@ def cost_curve(y_true: ArrayLike, decisions: Iterable[DecisionLike], *, loss: Lo
     0   4.0       2.0             0.5
     1  20.0       4.5             0.0
     """
+    import pandas as pd
+
     records = [{"cost": float(np.mean(d.cost)), **evaluate(y_true, d, loss=loss)} for d in decisions]
     if not records:
         raise ValueError("cost_curve needs at least one decision, got none")

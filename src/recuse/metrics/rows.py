@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from recuse.dataframes import check_target_type, float_array, row_index, row_name, to_pandas
 from recuse.losses import SQUARED, LossLike, get
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "DecisionLike",
