@@ -182,8 +182,11 @@ def test_the_noise_weights_of_a_fold_do_not_depend_on_its_targets():
     y = X[:, 0] + random.normal(size=2400) * np.exp(X[:, 1])
     fold = np.arange(2400) % 3
     splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
-    options = QUICK | {"learners": ["boosting"], "cv": splits, "random_state": 0}
-    other = np.where(fold == 0, -5 * y, y)
-    models = [AutoRejector(**options).fit(X, target) for target in (y, other)]
-    assert (models[0].leaderboard_["part"] == "regressor").sum() == 2  # plain and weighted
-    np.testing.assert_array_equal(*(model.out_of_fold_["prediction"][fold == 0] for model in models))
+    weighted = with_weighted(choose(["boosting"], LEARNERS, "learners"), 2400)["boosting_weighted"]
+    estimator = weighted.build(1600, SQUARED)
+    predictions = [
+        cross_fit(estimator, Sample(X, target, np.ones(2400)), splits, np.random.RandomState(0)).out_of_fold.mean
+        for target in (y, np.where(fold == 0, -5 * y, y))
+    ]
+    np.testing.assert_array_equal(*(prediction[fold == 0] for prediction in predictions))
+    assert not np.array_equal(*(prediction[fold == 1] for prediction in predictions))

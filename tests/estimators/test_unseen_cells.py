@@ -53,7 +53,7 @@ def test_a_number_a_thousand_times_too_large_counts_as_novel(model):
         return
     observed = np.mean((model.predict(heavy) - Y_TEST) ** 2)
     assert model.expected_loss(heavy).mean() == pytest.approx(observed, rel=0.5)
-    assert model.decide(heavy, cost=0.5 * observed).rejection_rate > 0.75
+    assert model.decide(heavy, cost=0.5 * observed).rejection_rate > 0.6
 
 
 def test_unseen_cells_raise_an_error_on_request():

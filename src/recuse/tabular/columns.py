@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recuse.tabular.cells import check_finite, read_levels, read_numbers
 
-__all__ = ["CategoryColumn", "Cells", "Column", "DroppedColumn", "NumericColumn", "Range"]
+__all__ = ["CategoryColumn", "Cells", "Column", "DroppedColumn", "NumericColumn", "Range", "warn_of_text"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -106,7 +106,7 @@ class NumericColumn:
         """Learn mean, scale and range; texts among the numbers count as missing values."""
         values, text = read_numbers(column)
         if text.any():
-            _warn_of_text(column, text, "holds numbers and")
+            warn_of_text(column, text, "holds numbers and")
         return cls.of_values(column, values, weight, had_text=bool(text.any()))
 
     @classmethod
@@ -145,7 +145,7 @@ class NumericColumn:
         if self.had_text:
             text = np.zeros_like(text)
         elif text.any():
-            _warn_of_text(column, text, "had only numbers in training and now holds")
+            warn_of_text(column, text, "had only numbers in training and now holds")
         return self.encode_values(values, text, features, keep=keep)
 
     def encode_values(self, values: Floats, unknown: Flags, features: Floats, *, keep: bool) -> Cells:
@@ -276,7 +276,7 @@ def _sorted(cells: list[Any]) -> list[int]:
         return sorted(range(len(cells)), key=lambda place: (str(type(cells[place])), repr(cells[place])))
 
 
-def _warn_of_text(column: pd.Series[Any], text: Flags, state: str) -> None:
+def warn_of_text(column: pd.Series[Any], text: Flags, state: str) -> None:
     count, example = int(text.sum()), column.iloc[int(text.argmax())]
     warnings.warn(
         f"column {column.name!r} {state} {count:,} texts such as {example!r:.40}: they count as missing values",

@@ -16,7 +16,7 @@ from recuse.tabular.columns import CategoryColumn, Cells, Column, DroppedColumn,
 from recuse.tabular.dates import DateColumn
 from recuse.validation import require
 
-__all__ = ["Encoded", "TableEncoder", "Unseen"]
+__all__ = ["Encoded", "TableEncoder", "Unseen", "raise_if_unseen"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -116,7 +116,7 @@ class TableEncoder:
             column = frame[learned.name]
             cells = learned.encode(column, features[:, part], keep=self.unseen == "keep")
             if self.unseen == "error":
-                _raise_if_unseen(learned, column, cells)
+                raise_if_unseen(learned, column, cells)
             novelty[:, place] = cells.novelty
         return Encoded(features, novelty)
 
@@ -165,7 +165,7 @@ def _learn(column: pd.Series[Any], weight: Floats) -> Column:
     return NumericColumn.learn(column, weight) if kind is Kind.NUMBER else CategoryColumn.learn(column, weight)
 
 
-def _raise_if_unseen(learned: Column, column: pd.Series[Any], cells: Cells) -> None:
+def raise_if_unseen(learned: Column, column: pd.Series[Any], cells: Cells) -> None:
     """Raise an error for the first unseen category or new missing value."""
     if cells.unknown.any():
         row, count = int(cells.unknown.argmax()), int(cells.unknown.sum())

@@ -77,7 +77,7 @@ class GraphBuilder:
         values = np.ascontiguousarray(values.astype(_numpy_type(dtype)))
         key = (dtype, np.shape(array), values.tobytes())
         if key not in self._constants:
-            name = f"c{len(self._constants)}"
+            name = f"/c{len(self._constants)}"
             self._initializers.append(numpy_helper.from_array(values.reshape(np.shape(array)), name))
             self._constants[key] = Value(self, name, Signature(dtype, np.shape(array), values.reshape(np.shape(array))))
         return self._constants[key]
@@ -99,7 +99,7 @@ class GraphBuilder:
             raise ValueError(f"{operator} must have attributes among {rule.attributes}, got {sorted(unknown)}")
         signature = rule.infer([each.signature for each in inputs], attributes)
         results = [
-            f"v{len(self._nodes)}" if place == 0 else f"v{len(self._nodes)}_{place}" for place in range(rule.outputs)
+            f"/v{len(self._nodes)}" if place == 0 else f"/v{len(self._nodes)}_{place}" for place in range(rule.outputs)
         ]
         stored = {name: _attribute(name, value) for name, value in attributes.items()}
         self._nodes.append(helper.make_node(operator, list(names), results, domain=rule.domain, **stored))

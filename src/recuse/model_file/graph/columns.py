@@ -1,0 +1,216 @@
+"""Conversion of the encoding of tables: numbers, dates and categories to features and novelty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from recuse.model_file.errors import ConversionError
+from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
+from recuse.model_file.graph.operators import BOOL, DOUBLE, INT64, ROWS, STRING
+from recuse.model_file.schema import (
+    MISSING_TIME,
+    UNKNOWN_TIME,
+    ColumnSchema,
+    TableSchema,
+    schema_of,
+)
+from recuse.tabular.columns import CategoryColumn, NumericColumn
+from recuse.tabular.dates import DateColumn
+from recuse.tabular.encoder import TableEncoder
+
+__all__ = ["EncodedTable", "declare_inputs", "encode_table", "raw_numbers"]
+
+Floats = NDArray[np.float64]
+
+_DAY = 86_400_000_000  # in microseconds
+
+
+@dataclass(frozen=True)
+class EncodedTable:
+    """An encoded table in a graph.
+
+    Attributes
+    ----------
+    features : Value of shape (row, feature)
+    novelty : Value of shape (row, column)
+        Only columns that are used.
+    columns : list of int
+        Positions of these columns in the table.
+    """
+
+    features: Value
+    novelty: Value
+    columns: list[int]
+
+
+def declare_inputs(graph: GraphBuilder, schema: TableSchema) -> dict[str, Value]:
+    """Declare the inputs of a table: one for each used column, or one matrix for a table without names."""
+    if schema.matrix is not None:
+        return {schema.matrix: graph.input(schema.matrix, DOUBLE, (ROWS, len(schema.columns)))}
+    types = {"number": DOUBLE, "date": INT64, "category": STRING}
+    return {
+        column.input: graph.input(column.input, types[column.kind], (ROWS, 1))
+        for column in schema.columns
+        if column.kind != "unused"
+    }
+
+
+def raw_numbers(schema: TableSchema, inputs: dict[str, Value]) -> Value:
+    """Return the numbers of a table (row, column) as they are; missing ones are NaN."""
+    if schema.matrix is not None:
+        return inputs[schema.matrix]
+    for column in schema.columns:
+        if column.kind != "number":
+            raise ConversionError(
+                f"a prefitted regressor can be saved only if all its columns hold numbers, but column {column.name!r} "
+                f"holds {column.kind}: encode it before, or fit RiskRejector without prefit"
+            )
+    return concat([inputs[column.input] for column in schema.columns], axis=1)
+
+
+def encode_table(encoder: TableEncoder, schema: TableSchema, inputs: dict[str, Value]) -> EncodedTable:
+    """Encode the inputs as `TableEncoder.encode` does.
+
+    Cells that are not numbers or dates are unknown: infinite numbers, and the time `UNKNOWN_TIME`.
+    """
+    used = [place for place, column in enumerate(schema.columns) if column.kind != "unused"]
+    blocks: list[Value] = []  # features
+    order: list[int] = []  # position of each block's features in the encoding
+    novelty: dict[int, Value] = {}
+    numeric = [place for place in used if schema.columns[place].kind in ("number", "date")]
+    slices = encoder.slices
+    if numeric:
+        values = _numbers(schema, inputs, numeric)
+        learned = [_trend(encoder.columns_[place]) for place in numeric]
+        numbers = _encode_numbers(learned, values, keep=encoder.unseen == "keep")
+        flagged = [slices[place].stop - 1 for place, column in zip(numeric, learned, strict=True) if column.flag_missing]
+        blocks += [numbers.scaled, *([numbers.flags] if numbers.flags is not None else [])]
+        order += [slices[place].start for place in numeric] + flagged
+        novelty |= {place: numbers.novelty.columns(k, k + 1) for k, place in enumerate(numeric)}
+        if numeric == used:
+            return EncodedTable(_in_order(concat(blocks, axis=1), order), numbers.novelty, used)
+    for place in used:
+        column, start = encoder.columns_[place], slices[place].start
+        if isinstance(column, DateColumn) and column.cycles:
+            blocks.append(_encode_cycles(column, inputs[schema.columns[place].input]))
+            order += range(start + 1, start + 1 + 2 * len(column.cycles))
+        if isinstance(column, CategoryColumn):
+            cells = _encode_category(column, schema.columns[place], inputs, keep=encoder.unseen == "keep")
+            width = column.n_features
+            blocks.append(cells.columns(0, width))
+            order += range(start, start + width)
+            novelty[place] = cells.columns(width, width + 1)
+    novelties = concat([novelty[place] for place in used], axis=1)
+    return EncodedTable(_in_order(concat(blocks, axis=1), order), novelties, used)
+
+
+def _in_order(features: Value, order: Sequence[int]) -> Value:
+    """Bring features, whose positions in the encoding are given, into the order of the encoding."""
+    return features if list(order) == sorted(order) else features.take(np.argsort(order), axis=1)
+
+
+def _trend(column: object) -> NumericColumn:
+    if isinstance(column, DateColumn):
+        return column.trend
+    assert isinstance(column, NumericColumn)
+    return column
+
+
+def _numbers(schema: TableSchema, inputs: dict[str, Value], places: Sequence[int]) -> Value:
+    """Return the numbers and the seconds of dates (row, column): NaN if missing, infinite if unknown."""
+    if schema.matrix is not None:
+        matrix = inputs[schema.matrix]
+        return matrix if len(places) == matrix.shape[1] else matrix.take(list(places), axis=1)
+    values = [inputs[schema.columns[place].input] for place in places]
+    return concat([_seconds(value) if value.dtype == INT64 else value for value in values], axis=1)
+
+
+def _seconds(time: Value) -> Value:
+    seconds = where(time.equals(MISSING_TIME), np.nan, time.cast(DOUBLE) / 1e6)
+    return where(time.equals(UNKNOWN_TIME), np.inf, seconds)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    scaled: Value  # (row, column)
+    flags: Value | None  # (row, flagged column)
+    novelty: Value  # (row, column)
+
+
+def _encode_numbers(columns: Sequence[NumericColumn], values: Value, *, keep: bool) -> _Numbers:
+    """Encode all numbers at once, by the operations of `NumericColumn.encode_values`."""
+    low, high, margin = (
+        np.array([getattr(column.range, name) for column in columns]) for name in ("low", "high", "margin")
+    )
+    mean, scale = np.array([column.mean for column in columns]), np.array([column.scale for column in columns])
+    has_flag = np.array([column.flag_missing for column in columns])
+    unknown, gap = values.unary("IsInf"), values.unary("IsNaN")
+    missing = unknown | gap
+    reason = unknown | (gap & values.graph.constant(~has_flag, BOOL)) if has_flag.any() else missing
+    filled = where(missing, low, values)
+    outside = (low - filled).maximum(filled - high).clip(0.0, margin) / margin
+    limited = values if keep else values.clip(low - margin, high + margin)
+    scaled = (where(missing, mean, limited) - mean) / scale
+    flags = missing.cast(DOUBLE).take(np.flatnonzero(has_flag), axis=1) if has_flag.any() else None
+    return _Numbers(scaled, flags, where(reason, 1.0, outside))
+
+
+def _encode_cycles(column: DateColumn, time: Value) -> Value:
+    """Return sine and cosine (row, 2 * cycle) of month, weekday and hour; 0 if the time is missing."""
+    missing = time.equals(MISSING_TIME) | time.equals(UNKNOWN_TIME)
+    time = where(missing, 0, time)
+    of_day = time % _DAY
+    day = (time - of_day) / _DAY
+    parts = []
+    for cycle in column.cycles:
+        if cycle == "month":
+            parts.append(_circle(time.graph, 12, shift=2).take(_months_since_march(day), axis=0).squeeze(1))
+        elif cycle == "weekday":
+            parts.append(_circle(time.graph, 7, shift=3).take(day % 7, axis=0).squeeze(1))  # 1970-01-01: Thursday
+        else:
+            angle = of_day.cast(DOUBLE) * (2 * np.pi / _DAY)
+            parts.append(concat([angle.unary("Sin"), (angle + np.pi / 2).unary("Sin")], axis=1))
+    return where(missing, 0.0, concat(parts, axis=1))
+
+
+def _circle(graph: GraphBuilder, period: int, shift: int) -> Value:
+    """Return sine and cosine (place, 2) of the phases of a cycle, for places that start `shift` after its start."""
+    angle = 2 * np.pi * (((np.arange(period) + shift) % period) / period)
+    return graph.constant(np.column_stack([np.sin(angle), np.cos(angle)]))
+
+
+def _months_since_march(day: Value) -> Value:
+    """Return the month, 0 for March, of days since 1970-01-01, by arithmetic on eras of 400 years.
+
+    Years that start in March have the leap day at their end. The months from March to July have 153 days, and so have
+    those from August to December, so the month of a day of the year is (5 day + 2) // 153.
+    """
+    shifted = day + 719_468  # days since 0000-03-01
+    of_era = shifted % 146_097
+    year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365
+    of_year = of_era - (year * 365 + year / 4 - year / 100)
+    return (of_year * 5 + 2) / 153
+
+
+def _encode_category(column: CategoryColumn, schema: ColumnSchema, inputs: dict[str, Value], *, keep: bool) -> Value:
+    """Return the features and, last, the novelty of the cells (row, feature + 1), looked up in a table by level."""
+    levels = [*column.levels, *column.pooled]
+    cells = pd.Series([*levels, None, _Unseen()], dtype=object, name=column.name)
+    features = np.zeros((len(cells), column.n_features))
+    novelty = column.encode(cells, features, keep=keep).novelty
+    text = inputs[schema.input]
+    graph, count = text.graph, len(levels)
+    keys = [*(level.text for level in schema.levels), schema.missing]
+    code = graph.node(
+        "LabelEncoder", text, keys_strings=keys, values_int64s=list(range(count + 1)), default_int64=count + 1
+    )
+    return graph.constant(np.column_stack([features, novelty])).take(code, axis=0).squeeze(1)
+
+
+class _Unseen:
+    """A value that no column has."""

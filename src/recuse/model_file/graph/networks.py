@@ -1,0 +1,104 @@
+"""Conversion of stacks of small networks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.engine.mlp import StackedMLP
+from recuse.engine.selectivenet import StackedSelectiveNet
+from recuse.engine.stack import Stack
+from recuse.estimators.mlp import StackedMLPRegressor
+from recuse.model_file.errors import ConversionError
+from recuse.model_file.graph.builder import Value, concat
+from recuse.model_file.graph.conversion import converts
+from recuse.model_file.graph.preprocessing import standardised
+
+__all__ = ["in_target_units", "member_predictions", "selective_heads", "stack_outputs", "stack_outputs_at"]
+
+Floats = NDArray[np.float64]
+Layer = tuple[Floats, Floats]  # weight (member, in, out) and bias (member, 1, out)
+
+_BATCH_NORM_EPSILON = 1e-5  # of torch.nn.functional.batch_norm
+
+
+def stack_outputs(stack: Stack, x: Value) -> Value:
+    """Return the outputs (member, row, output) of a stack for inputs (row, feature)."""
+    if isinstance(stack, StackedMLP):
+        (weight, bias), *layers = _layers(stack)
+        return _through(layers, x @ weight + bias)
+    from recuse.model_file.graph.modules import stacked_modules  # needs torch.fx
+
+    return stacked_modules(stack, x)
+
+
+def stack_outputs_at(stack: Stack, x: Value, knots: Floats) -> Value:
+    """Return the outputs (knot, member, row, output) for inputs (row, feature) and another input with each of some values.
+
+    The first layer is linear in that input, so its part that depends on the features is computed once.
+    """
+    if isinstance(stack, StackedMLP):
+        (weight, bias), *layers = _layers(stack)
+        at_knot = knots[:, None, None, None] * weight[:, -1:] + bias  # (knot, member, 1, width)
+        return _through(layers, (x @ weight[:, :-1]).unsqueeze(0) + at_knot)
+    outputs = [stack_outputs(stack, concat([x, x.columns(0, 1) * 0.0 + knot], axis=1)) for knot in knots.tolist()]
+    return concat([output.unsqueeze(0) for output in outputs], axis=0)
+
+
+def _layers(stack: StackedMLP) -> list[Layer]:
+    """Return the layers without padding; the last input of a layer has the bias."""
+    widths = (stack.inputs, *stack.hidden, stack.outputs)
+    weights = [view.double().cpu().numpy() for view in stack.views(stack.parameters)]
+    return [
+        (weight[:, :out, :into].transpose(0, 2, 1), weight[:, None, :out, into])
+        for weight, (into, out) in zip(weights, pairwise(widths), strict=True)
+    ]
+
+
+def _through(layers: list[Layer], signal: Value) -> Value:
+    """Apply the layers after the first, each to the positive part of the signal."""
+    for weight, bias in layers:
+        signal = signal.unary("Relu") @ weight + bias
+    return signal
+
+
+def selective_heads(stack: StackedSelectiveNet, x: Value) -> tuple[Value, Value]:
+    """Return the predictions and the selections (member, row, 1) of SelectiveNets."""
+    if not isinstance(stack, StackedSelectiveNet):
+        raise ConversionError(f"{type(stack).__name__} cannot be saved in a model file")
+    layers = [[part.double().cpu().numpy() for part in layer] for layer in stack._layers(stack.parameters)]
+    signal = x
+    for layer in layers[:-3]:
+        signal = _normalised(signal, layer)
+    chosen = _normalised(signal, layers[-3])
+    (selection_weight, selection_bias), (weight, bias) = layers[-2:]
+    selection = chosen @ selection_weight.transpose(0, 2, 1) + selection_bias.transpose(0, 2, 1)
+    prediction = signal @ weight[:, :1].transpose(0, 2, 1) + bias[:, :1].transpose(0, 2, 1)
+    return prediction, selection.unary("Sigmoid")
+
+
+def _normalised(signal: Value, layer: list[Floats]) -> Value:
+    """Apply a linear layer and batch norm, which together are one linear layer, and ReLU."""
+    weight, scale, shift, mean, variance = layer
+    factor = scale / np.sqrt(variance + _BATCH_NORM_EPSILON)  # (member, out)
+    folded = (weight * factor[:, :, None]).transpose(0, 2, 1)
+    return (signal @ folded + (shift - mean * factor)[:, None, :]).unary("Relu")
+
+
+def in_target_units(output: Value, scale: float, mean: float | Floats) -> Value:
+    """Return outputs (..., output) of networks in the units of the target."""
+    return output * scale + np.atleast_1d(mean)
+
+
+def member_predictions(model: StackedMLPRegressor, x: Value) -> Value:
+    """Return the predictions (member, row, output) of every member."""
+    units = model._units
+    outputs = stack_outputs(model.regressor_, standardised(units.encoder, x))
+    return in_target_units(outputs, units.target_scale, units.target_mean)
+
+
+@converts(StackedMLPRegressor)
+def _convert_stacked_mlp(model: StackedMLPRegressor, x: Value) -> Value:
+    return member_predictions(model, x).mean(axis=0)

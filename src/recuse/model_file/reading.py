@@ -1,0 +1,194 @@
+"""Conversion of a user's table to the inputs of a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.dataframes import is_frame, to_pandas
+from recuse.model_file.schema import MISSING_TIME, UNKNOWN_TIME, ColumnSchema, TableSchema
+
+__all__ = ["TableReader"]
+
+Floats = NDArray[np.float64]
+Feeds = dict[str, NDArray[Any]]
+
+_UNKNOWN = "\1"  # text of a category that is not in the schema
+
+
+class TableReader:
+    """Reads tables as a schema describes them.
+
+    Columns are found by name if both tables have names, else by position. Other columns are ignored.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self._used = [column for column in schema.columns if column.kind != "unused"]
+        self._names = [column.name for column in self._used]
+        self._all_numbers = all(column.kind == "number" for column in schema.columns)
+        self._texts = {column.name: _texts_of(column) for column in self._used if column.kind == "category"}
+
+    def read(self, X: Any) -> Feeds:
+        """Return one array for each input of the graph.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame of any library, or mapping of column names to values
+        """
+        if isinstance(X, dict):
+            X = _frame_of(X)
+        table = to_pandas(X)
+        if is_frame(table):
+            return self._read_frame(table)
+        return self._read_array(table)
+
+    def _read_array(self, X: Any) -> Feeds:
+        if not self._all_numbers:
+            from recuse.tabular.table import as_table
+
+            table = as_table(X)
+            if is_frame(table):
+                return self._read_frame(table)
+            X = table
+        values = np.asarray(X, dtype=np.float64)
+        if values.ndim != 2 or 0 in values.shape:
+            raise ValueError(f"X must have rows and columns, got shape {values.shape}")
+        self._check_width(values.shape[1])
+        return self._feeds_of_numbers(values)
+
+    def _check_width(self, width: int) -> None:
+        if width != len(self.schema.columns):
+            raise ValueError(f"X must have {len(self.schema.columns)} columns, as in training, got {width}")
+
+    def _feeds_of_numbers(self, values: Floats) -> Feeds:
+        """Return the inputs for a table (row, column) of numbers only."""
+        if np.isinf(values).any():
+            row, place = np.argwhere(np.isinf(values))[0]
+            name = self.schema.columns[place].name
+            raise ValueError(f"column {name!r} must be finite, got {values[row, place]} at row {row}")
+        if self.schema.unseen == "error":
+            for place, column in enumerate(self.schema.columns):
+                _check_gaps(column, np.isnan(values[:, place]))
+        if self.schema.matrix is not None:
+            return {self.schema.matrix: np.ascontiguousarray(values)}
+        by_column = np.ascontiguousarray(values.T)[:, :, None]  # (column, row, 1)
+        return {column.input: by_column[place] for place, column in enumerate(self._used)}
+
+    def _read_frame(self, frame: Any) -> Feeds:
+        if len(frame) == 0:
+            raise ValueError(f"X must have at least one row, got shape {frame.shape}")
+        named = self.schema.matrix is None
+        if named:
+            self._check_names(frame)
+        else:
+            self._check_width(frame.shape[1])
+        if self._all_numbers:
+            names = list(frame.columns)
+            values = (frame if not named or names == self._names else frame[self._names]).to_numpy()
+            if values.dtype.kind in "fiu":
+                return self._feeds_of_numbers(values.astype(np.float64, copy=False))
+        if not named:
+            frame = frame.set_axis([column.name for column in self.schema.columns], axis=1)
+        feeds = {column.input: self._read_column(column, frame[column.name]) for column in self._used}
+        if named:
+            return feeds
+        assert self.schema.matrix is not None
+        return {self.schema.matrix: np.column_stack(list(feeds.values()))}
+
+    def _check_names(self, frame: Any) -> None:
+        absent = [name for name in self._names if name not in frame.columns]
+        if absent:
+            more = "" if len(absent) == 1 else f" and {len(absent) - 1} more"
+            raise ValueError(
+                f"X must have the column {absent[0]!r}{more}, as in training, got columns {list(frame.columns)!r:.300}"
+            )
+        if frame.columns.has_duplicates:
+            twice = frame.columns[frame.columns.duplicated()][0]
+            raise ValueError(f"column names must be unique, got {twice!r} more than once")
+
+    def _read_column(self, column: ColumnSchema, cells: Any) -> NDArray[Any]:
+        """Return the cells (row, 1) of one column."""
+        from recuse.tabular.columns import Cells
+        from recuse.tabular.encoder import raise_if_unseen
+
+        values, unknown, gap = _READERS[column.kind](column, cells, self._texts.get(column.name))
+        if self.schema.unseen == "error":
+            new_gap = gap & (not column.had_missing)
+            raise_if_unseen(column, cells, Cells(np.zeros(0), unknown, new_gap))
+        return values[:, None]
+
+
+def _read_numbers(column: ColumnSchema, cells: Any, _: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+    from recuse.tabular.cells import check_finite, read_numbers
+    from recuse.tabular.columns import warn_of_text
+
+    values, text = read_numbers(cells)
+    check_finite(cells, values)
+    if column.had_text:
+        text = np.zeros_like(text)
+    elif text.any():
+        warn_of_text(cells, text, "had only numbers in training and now holds")
+    return np.where(text, np.inf, values), text, np.isnan(values) & ~text
+
+
+def _read_dates(column: ColumnSchema, cells: Any, _: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+    from recuse.tabular.cells import read_dates
+
+    times, unknown = read_dates(cells, column.zone)
+    values = times.astype(np.int64)
+    values[unknown] = UNKNOWN_TIME
+    return values, unknown, (values == MISSING_TIME)
+
+
+def _read_categories(
+    column: ColumnSchema, cells: Any, texts: Any
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+    from recuse.tabular.cells import read_levels
+
+    codes, levels = read_levels(cells)
+    by_value, by_text, unseen = texts
+    found = [_text_of(level, by_value, by_text) for level in levels]
+    unknown = np.array([*(text == _UNKNOWN or text in unseen for text in found), False])[codes]
+    return np.array([*found, column.missing], dtype=object)[codes], unknown, codes < 0
+
+
+_READERS = {"number": _read_numbers, "date": _read_dates, "category": _read_categories}
+
+
+def _texts_of(column: ColumnSchema) -> tuple[dict[Any, str], set[str], set[str]]:
+    """Return texts by value, texts of values that JSON does not have, and texts of categories without training rows."""
+    by_value = {level.value: level.text for level in column.levels if level.value is not None}
+    by_text = {level.text for level in column.levels if level.value is None}
+    return by_value, by_text, {level.text for level in column.levels if not level.seen}
+
+
+def _text_of(value: Any, by_value: dict[Any, str], by_text: set[str]) -> str:
+    text = by_value.get(value)
+    if text is None:
+        text = str(value) if by_text and not isinstance(value, str) and str(value) in by_text else _UNKNOWN
+    return text
+
+
+def _check_gaps(column: ColumnSchema, gap: NDArray[np.bool_]) -> None:
+    if not column.had_missing and gap.any():
+        import pandas as pd
+
+        from recuse.tabular.columns import Cells
+        from recuse.tabular.encoder import raise_if_unseen
+
+        none = np.zeros(len(gap), np.bool_)
+        raise_if_unseen(column, pd.Series(np.where(gap, np.nan, 0.0)), Cells(np.zeros(0), none, gap))
+
+
+def _frame_of(columns: dict[Any, Any]) -> Any:
+    import pandas as pd
+
+    scalar = all(np.ndim(values) == 0 for values in columns.values())
+    return pd.DataFrame({name: [value] for name, value in columns.items()} if scalar else columns)

@@ -1,0 +1,212 @@
+"""Description of the table that a saved model reads: columns with types, ranges and categories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+from recuse.model_file.errors import ConversionError, ModelFileError
+
+__all__ = ["MISSING_TIME", "UNKNOWN_TIME", "ColumnSchema", "Kind", "Level", "TableSchema", "schema_of"]
+
+Kind = Literal["number", "date", "category", "unused"]
+
+MISSING_TIME = -(2**63)  # NaT of numpy
+UNKNOWN_TIME = -(2**63) + 1  # a cell that is not a date
+_RESERVED = {"cost", "prediction", "expected_loss", "score", "accepted"}
+_KINDS = ("number", "date", "category", "unused")
+_MATRIX = "X"
+
+
+@dataclass(frozen=True)
+class Level:
+    """A category: its value in a table, and the text for the graph.
+
+    `value` is None for a value that JSON does not have, such as an interval; it is then found by its text. `seen` is
+    false for a category that was declared but has no training row.
+    """
+
+    text: str
+    value: str | int | float | bool | None = None
+    seen: bool = True
+
+
+@dataclass(frozen=True)
+class ColumnSchema:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str or int
+    kind : {"number", "date", "category", "unused"}
+    input : str
+        Name of the input of the graph.
+    had_missing : bool
+        Whether training rows had missing cells.
+    low, high : float or None
+        Range of numbers in training; of dates in seconds since 1970.
+    had_text : bool
+        Whether a column of numbers had texts such as "n/a" in training; they count as missing.
+    zone : str or None
+        Time zone of dates.
+    levels : tuple of Level
+    missing : str
+        Text that stands for a missing category.
+    reason : str
+        Why a column is not used.
+    """
+
+    name: str | int
+    kind: Kind
+    input: str = ""
+    had_missing: bool = False
+    low: float | None = None
+    high: float | None = None
+    had_text: bool = False
+    zone: str | None = None
+    levels: tuple[Level, ...] = field(default=(), repr=False)
+    missing: str = ""
+    reason: str = ""
+
+    @property
+    def expected(self) -> str:
+        """What the column must hold, for messages."""
+        if self.kind == "category":
+            shown = ", ".join(repr(level.text) for level in self.levels[:10])
+            more = f", ... and {len(self.levels) - 10:,} more" if len(self.levels) > 10 else ""
+            return f"a category seen in training, one of [{shown}{more}]"
+        return {"number": "numbers as in training", "date": "dates or times as in training"}.get(self.kind, "anything")
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The columns of a table.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnSchema
+    matrix : str or None
+        Name of the input of the graph if the table was an array without column names.
+    unseen : {"novel", "error", "keep"}
+        As in `recuse.tabular.encoder.TableEncoder`.
+    """
+
+    columns: tuple[ColumnSchema, ...]
+    matrix: str | None = None
+    unseen: Literal["novel", "error", "keep"] = "novel"
+
+    @property
+    def names(self) -> list[str | int]:
+        """The names of the columns that are used."""
+        return [column.name for column in self.columns if column.kind != "unused"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote; raise a ModelFileError if a value is wrong."""
+        try:
+            columns = tuple(_column_of(column) for column in values["columns"])
+            schema = cls(columns, values["matrix"], values["unseen"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ModelFileError(f"the header has no valid schema of the columns: {error}") from error
+        valid_matrix = schema.matrix is None or isinstance(schema.matrix, str)
+        if not valid_matrix or schema.unseen not in ("novel", "error", "keep") or not columns:
+            raise ModelFileError("the header has no valid schema of the columns")
+        return schema
+
+
+def _column_of(values: Mapping[str, Any]) -> ColumnSchema:
+    levels = tuple(Level(**level) for level in values["levels"])
+    column = ColumnSchema(**{**values, "levels": levels})
+    texts = (column.input, column.missing, column.reason, *(level.text for level in levels))
+    numbers = [number for number in (column.low, column.high) if number is not None]
+    valid = (
+        isinstance(column.name, str | int)
+        and column.kind in _KINDS
+        and all(isinstance(text, str) for text in texts)
+        and all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+        and all(isinstance(flag, bool) for flag in (column.had_missing, column.had_text))
+        and (column.zone is None or isinstance(column.zone, str))
+        and all(level.value is None or isinstance(level.value, str | int | float) for level in levels)
+    )
+    if not valid:
+        raise ModelFileError(f"the header has no valid schema of column {values.get('name')!r:.80}")
+    return column
+
+
+def schema_of(encoder: Any) -> TableSchema:
+    """Describe the columns that a fitted `TableEncoder` learned.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from recuse.tabular.encoder import TableEncoder
+    >>> cars = pd.DataFrame({"weight": [1.0, 3.0], "origin": ["eu", "us"]})
+    >>> schema = schema_of(TableEncoder().fit(cars))
+    >>> [(column.name, column.kind) for column in schema.columns]
+    [('weight', 'number'), ('origin', 'category')]
+    """
+    from recuse.tabular.columns import CategoryColumn, NumericColumn
+    from recuse.tabular.dates import DateColumn
+
+    columns = []
+    for column in encoder.columns_:
+        name = column.name if isinstance(column.name, str) else int(column.name) if _is_int(column.name) else None
+        if name is None:
+            raise ConversionError(f"column names must be text or numbers to be saved, got {column.name!r:.80}")
+        shared = {"name": name, "input": _input_name(str(name))}
+        match column:
+            case NumericColumn(flag_missing=flag, range=limits, had_text=had_text):
+                numbers = {"low": limits.low, "high": limits.high, "had_missing": flag}
+                columns.append(ColumnSchema(kind="number", had_text=had_text, **shared, **numbers))
+            case DateColumn(trend=trend, zone=zone):
+                numbers = {"low": trend.range.low, "high": trend.range.high, "had_missing": trend.flag_missing}
+                columns.append(ColumnSchema(kind="date", zone=zone, **shared, **numbers))
+            case CategoryColumn(flag_missing=flag):
+                levels = _levels(column)
+                marker = "" if all(level.text for level in levels) else "\\0"
+                columns.append(
+                    ColumnSchema(kind="category", had_missing=flag, levels=levels, missing=marker, **shared)
+                )
+            case _:
+                columns.append(ColumnSchema(kind="unused", reason=column.reason, **shared))
+    matrix = None if encoder._named else _MATRIX
+    return TableSchema(tuple(columns), matrix, encoder.unseen)
+
+
+def _is_int(name: object) -> bool:
+    return hasattr(name, "__index__") and not isinstance(name, bool)
+
+
+def _input_name(name: str) -> str:
+    """Return the name of a column's input, which must differ from the names that graphs use themselves."""
+    return f"column:{name}" if name in _RESERVED or name.startswith(("/", "column:")) or not name else name
+
+
+def _levels(column: Any) -> tuple[Level, ...]:
+    values = [*column.levels, *column.pooled]
+    absent = set(column.absent)
+    levels = tuple(Level(_text(value), _plain(value), value not in absent) for value in values)
+    texts = [level.text for level in levels]
+    if len(set(texts)) < len(texts):
+        twice = next(text for text in texts if texts.count(text) > 1)
+        raise ConversionError(
+            f"column {column.name!r} has different categories with the same text {twice!r:.80}, "
+            "such as 1 and '1': give them different names to save the model"
+        )
+    return levels
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else str(value)
+
+
+def _plain(value: Any) -> str | int | float | bool | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool) else None
