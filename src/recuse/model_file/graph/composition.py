@@ -1,1 +1,1 @@
-"""Converters."""
+"""Converters of composition."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import GaussianProcessRegressor, kernels
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.svm import SVR, NuSVR
 
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.model_file.errors import ConversionError
@@ -17,7 +17,7 @@ from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import convert, converts
 from recuse.model_file.graph.linear import affine, constant_rows
 
-__all__ = ["square_distances"]
+__all__ = ["square_distances", "summed_differences"]
 
 Floats = NDArray[np.float64]
 
@@ -30,6 +30,12 @@ def square_distances(x: Value, rows: Floats) -> Value:
     square = (x * x).sum(axis=1, keepdims=True)
     extended = concat([x, square, constant_rows(x, [1.0])], 1)
     return extended @ np.vstack([-2 * rows.T, np.ones((1, len(rows))), (rows**2).sum(axis=1)])
+
+
+def summed_differences(x: Value, rows: Floats, function: Callable[[Value], Value]) -> Value:
+    """Return the sums (row, stored row) over the features of a function of x - r; exact but slow."""
+    terms = [function(x.columns(place, place + 1) - column) for place, column in enumerate(rows.T)]
+    return reduce(add, terms)
 
 
 @converts(GaussianProcess)
@@ -77,7 +83,7 @@ def _cells(kernel: Any, x: Value, rows: Floats) -> Value:
         case kernels.Product():
             return _cells(kernel.k1, x, rows) * _cells(kernel.k2, x, rows)
         case kernels.Exponentiation():
-            return _cells(kernel.kernel, x, rows) ** kernel.exponent
+            return _cells(kernel.kernel, x, rows) ** float(kernel.exponent)
         case kernels.ConstantKernel():
             return constant_rows(x, np.full(len(rows), kernel.constant_value))
         case kernels.WhiteKernel():
@@ -86,7 +92,7 @@ def _cells(kernel: Any, x: Value, rows: Floats) -> Value:
             return affine(x, rows, np.full(len(rows), kernel.sigma_0**2))
         case kernels.RationalQuadratic():
             square = _squares(x, rows, 1 / (2 * kernel.alpha * kernel.length_scale**2)).unary("Relu")
-            return (square + 1.0) ** -kernel.alpha
+            return (square + 1.0) ** -float(kernel.alpha)
         case kernels.Matern():
             return _matern(kernel, x / kernel.length_scale, rows / kernel.length_scale)
         case kernels.RBF():
@@ -111,13 +117,14 @@ def _gaussian(x: Value, rows: Floats, factor: float) -> Value:
     square = (x * x).sum(axis=1, keepdims=True) * -factor
     extended = concat([x, square, constant_rows(x, [1.0])], 1)
     exponent = np.vstack([2 * factor * rows.T, np.ones((1, len(rows))), -factor * (rows**2).sum(axis=1)])
-    return (extended @ exponent).minimum(0.0).unary("Exp")
+    return (extended @ exponent).unary("Exp")
 
 
 def _matern(kernel: Any, x: Value, rows: Floats) -> Value:
     match kernel.nu:
         case 0.5:
-            return (-_distances(x, rows, 1.0)).unary("Exp")
+            # not smooth at 0, where the rounding error of |x|^2 - 2 x r + |r|^2 would show
+            return (-summed_differences(x, rows, lambda each: each * each).unary("Sqrt")).unary("Exp")
         case 1.5:
             distance = _distances(x, rows, 3.0)
             return (distance + 1.0) / distance.unary("Exp")
@@ -129,5 +136,6 @@ def _matern(kernel: Any, x: Value, rows: Floats) -> Value:
 
 
 def _matern_five_halves(distance: Value) -> Value:
-    """Return (d^2 + 3 d + 3) exp(-d), three times the kernel; division by exp(d) saves a negation."""
-    return ((distance + 3.0) * distance + 3.0) / distance.unary("Exp")
+    """Return (d^2 + 3 d + 3) exp(-d), three times the kernel."""
+    negative = -distance
+    return ((negative - 3.0) * negative + 3.0) * negative.unary("Exp")

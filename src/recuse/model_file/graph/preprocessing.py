@@ -8,36 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.feature_selection import (
-    RFE,
-    RFECV,
-    SelectFromModel,
-    SelectKBest,
-    SelectPercentile,
-    VarianceThreshold,
-)
-from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import (
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    Normalizer,
-    PolynomialFeatures,
-    PowerTransformer,
     QuantileTransformer,
-    RobustScaler,
-    StandardScaler,
 )
 
 from recuse.model_file.errors import ConversionError
-from recuse.model_file.graph.builder import Value, concat, where
+from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import converts
 from recuse.model_file.graph.linear import constant_rows
 from recuse.model_file.graph.operators import DOUBLE, FLOAT, INT64
 from recuse.tabular.columns import DroppedColumn, NumericColumn
 
-__all__ = ["numpy_function", "standardised"]
+__all__ = ["standardised"]
 
 Floats = NDArray[np.float64]
 
@@ -103,7 +85,7 @@ def _interval(x: Value, ends: Floats) -> Value:
     A search in two steps compares each value with about 2 sqrt(n) of n ends.
     """
     columns, size = ends.shape
-    first = np.arange(columns) * size
+    first: Floats = np.arange(columns, dtype=np.float64) * size
     if size <= _FEW:
         return (_count_below(x, ends[:, :-1]) + first).cast(INT64)
     width = int(np.ceil(np.sqrt(size)))
