@@ -1,0 +1,141 @@
+"""Converters of kernel methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+
+from recuse.estimators.auto.models.gaussian_process import GaussianProcess
+from recuse.model_file.errors import ConversionError
+from recuse.model_file.graph.builder import Value, concat
+from recuse.model_file.graph.conversion import convert, converts
+from recuse.model_file.graph.linear import affine, constant_rows
+
+__all__ = ["square_distances", "summed_differences"]
+
+Floats = NDArray[np.float64]
+
+
+def square_distances(x: Value, rows: Floats) -> Value:
+    """Return the squared distances (row, stored row), which may be below zero by a rounding error.
+
+    One product of matrices computes |x|^2 - 2 x r + |r|^2, without a pass over the distances.
+    """
+    square = (x * x).sum(axis=1, keepdims=True)
+    extended = concat([x, square, constant_rows(x, [1.0])], 1)
+    return extended @ np.vstack([-2 * rows.T, np.ones((1, len(rows))), (rows**2).sum(axis=1)])
+
+
+def summed_differences(x: Value, rows: Floats, function: Callable[[Value], Value]) -> Value:
+    """Return the sums (row, stored row) over the features of a function of x - r; exact but slow."""
+    terms = [function(x.columns(place, place + 1) - column) for place, column in enumerate(rows.T)]
+    return reduce(add, terms)
+
+
+@converts(GaussianProcess)
+def _process(model: GaussianProcess, x: Value) -> Value:
+    return convert(model.process_, x)
+
+
+@converts(GaussianProcessRegressor)
+def _gaussian_process(model: Any, x: Value) -> Value:
+    if not hasattr(model, "X_train_"):
+        raise ConversionError(
+            "GaussianProcessRegressor without training rows cannot be saved in a model file: fit it first"
+        )
+    weights = np.asarray(model.alpha_, np.float64).reshape(len(model.X_train_), -1)
+    mean, scale = (np.asarray(each, np.float64).reshape(-1) for each in (model._y_train_mean, model._y_train_std))
+    return _weighted(model.kernel_, x, np.asarray(model.X_train_, np.float64), weights * scale) + mean
+
+
+def _weighted(kernel: Any, x: Value, rows: Floats, weights: Floats) -> Value:
+    """Return kernel(x, rows) @ weights (row, output); constants and sums need no pass over all cells."""
+    match kernel:
+        case kernels.Sum():
+            return _weighted(kernel.k1, x, rows, weights) + _weighted(kernel.k2, x, rows, weights)
+        case kernels.Product(k1=kernels.ConstantKernel()):
+            return _weighted(kernel.k2, x, rows, weights * kernel.k1.constant_value)
+        case kernels.Product(k2=kernels.ConstantKernel()):
+            return _weighted(kernel.k1, x, rows, weights * kernel.k2.constant_value)
+        case kernels.WhiteKernel():
+            return constant_rows(x, np.zeros(weights.shape[1]))
+        case kernels.ConstantKernel():
+            return constant_rows(x, kernel.constant_value * weights.sum(axis=0))
+        case kernels.DotProduct():
+            return affine(x, weights.T @ rows, kernel.sigma_0**2 * weights.sum(axis=0))
+        case kernels.Matern(nu=2.5):
+            distance = _distances(x / kernel.length_scale, rows / kernel.length_scale, 5.0)
+            return _matern_five_halves(distance) @ (weights / 3)
+    return _cells(kernel, x, rows) @ weights
+
+
+def _cells(kernel: Any, x: Value, rows: Floats) -> Value:
+    """Return kernel(x, rows), of shape (row, stored row)."""
+    match kernel:
+        case kernels.Sum():
+            return _cells(kernel.k1, x, rows) + _cells(kernel.k2, x, rows)
+        case kernels.Product():
+            return _cells(kernel.k1, x, rows) * _cells(kernel.k2, x, rows)
+        case kernels.Exponentiation():
+            return _cells(kernel.kernel, x, rows) ** float(kernel.exponent)
+        case kernels.ConstantKernel():
+            return constant_rows(x, np.full(len(rows), kernel.constant_value))
+        case kernels.WhiteKernel():
+            return constant_rows(x, np.zeros(len(rows)))
+        case kernels.DotProduct():
+            return affine(x, rows, np.full(len(rows), kernel.sigma_0**2))
+        case kernels.RationalQuadratic():
+            square = _squares(x, rows, 1 / (2 * kernel.alpha * kernel.length_scale**2)).unary("Relu")
+            return (square + 1.0) ** -float(kernel.alpha)
+        case kernels.Matern():
+            return _matern(kernel, x / kernel.length_scale, rows / kernel.length_scale)
+        case kernels.RBF():
+            return _gaussian(x / kernel.length_scale, rows / kernel.length_scale, 0.5)
+    raise ConversionError(
+        f"GaussianProcessRegressor(kernel={kernel}) cannot be saved in a model file: use a sum or product of RBF, "
+        "Matern, RationalQuadratic, DotProduct, ConstantKernel and WhiteKernel"
+    )
+
+
+def _squares(x: Value, rows: Floats, factor: float) -> Value:
+    """Return squared distances times a factor > 0."""
+    return square_distances(x * factor**0.5, rows * factor**0.5)
+
+
+def _distances(x: Value, rows: Floats, factor: float) -> Value:
+    return _squares(x, rows, factor).unary("Relu").unary("Sqrt")
+
+
+def _gaussian(x: Value, rows: Floats, factor: float) -> Value:
+    """Return exp(-factor * d^2)."""
+    square = (x * x).sum(axis=1, keepdims=True) * -factor
+    extended = concat([x, square, constant_rows(x, [1.0])], 1)
+    exponent = np.vstack([2 * factor * rows.T, np.ones((1, len(rows))), -factor * (rows**2).sum(axis=1)])
+    return (extended @ exponent).unary("Exp")
+
+
+def _matern(kernel: Any, x: Value, rows: Floats) -> Value:
+    match kernel.nu:
+        case 0.5:
+            # not smooth at 0, where the rounding error of |x|^2 - 2 x r + |r|^2 would show
+            return (-summed_differences(x, rows, lambda each: each * each).unary("Sqrt")).unary("Exp")
+        case 1.5:
+            distance = _distances(x, rows, 3.0)
+            return (distance + 1.0) / distance.unary("Exp")
+        case 2.5:
+            return _matern_five_halves(_distances(x, rows, 5.0)) / 3.0
+        case np.inf:
+            return _gaussian(x, rows, 0.5)
+    raise ConversionError(f"Matern(nu={kernel.nu}) cannot be saved in a model file: use nu=0.5, 1.5, 2.5 or inf")
+
+
+def _matern_five_halves(distance: Value) -> Value:
+    """Return (d^2 + 3 d + 3) exp(-d), three times the kernel."""
+    negative = -distance
+    return ((negative - 3.0) * negative + 3.0) * negative.unary("Exp")
