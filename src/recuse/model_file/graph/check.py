@@ -29,11 +29,17 @@ from recuse.model_file.graph.operators import (
 )
 from recuse.model_file.graph.wire import MODEL, read_message
 
-__all__ = ["MAX_BLOCK", "MAX_FIXED_BYTES", "MAX_ROW_BYTES", "check_graph", "rows_at_once"]
+__all__ = ["MAX_BLOCK", "MAX_BLOCK_BYTES", "MAX_MEMORY", "check_graph"]
 
-MAX_ROW_BYTES = 2**28  # all tensors of one row; a ResNet-50 with images of 224 x 224 has about 0.2 GB
+MAX_MEMORY = 600 * 2**20  # bytes of a session and its tensors; the library itself takes 400 MiB, 1 GiB in total
+MAX_BLOCK_BYTES = 2**28  # all tensors of a block of rows; a ResNet-50 with images of 224 x 224 has 0.2 GB for one row
 MAX_FIXED_BYTES = 2**26  # all tensors that are computed without the rows, which a session keeps
 MAX_BLOCK = 1024  # rows decided at once
+
+# memory that ONNX Runtime takes at most while it opens a session: measured with version 1.31
+_COPIES = 2.1  # of the bytes of a graph
+_TREE_BYTES = 320  # for each node and each leaf of a tree
+_NODE_BYTES = 6_000  # for each node of a graph
 _MAX_NAME = 256
 _CHANNELS = 16  # ONNX Runtime pads the channels of images to a multiple of this
 
@@ -59,6 +65,7 @@ ATTRIBUTE_KINDS: Mapping[str, str] = {
     **dict.fromkeys(("leaf_weights", "nodes_modes", "nodes_splits"), "tensor"),
     "keys_strings": "strings",
 }
+_ELEMENTS = ("nodes_featureids", "leaf_targetids")  # one value for each node and leaf of trees
 _LISTS = ("kernel_shape", "pads", "perm", "strides")  # short integers that rules want as lists
 
 Declared = Mapping[str, tuple[str, Sequence[int]]]
@@ -78,7 +85,7 @@ def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
     Returns
     -------
     int
-        Size in bytes of all tensors of one row, see `rows_at_once`.
+        Number of rows, 1 to 1,024, that may be decided at once: their tensors then take at most 256 MiB.
 
     Raises
     ------
@@ -92,45 +99,46 @@ def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
     >>> graph.output("y", graph.input("x", "double", (ROWS, 3)).sum(axis=1))
     >>> data = graph.model().SerializeToString()
     >>> check_graph(data, {"x": ("double", (ROWS, 3))}, {"y": ("double", (ROWS,))})
-    40
+    1024
     >>> check_graph(data, {"x": ("double", (ROWS, 2))}, {"y": ("double", (ROWS,))})
     Traceback (most recent call last):
     recuse.model_file.errors.ModelFileError: the graph is not valid: its inputs are {'x': ('double', (-1, 3))}, ...
     """
     model = read_message(memoryview(data), MODEL)
     _check_versions(model)
-    graph = model.get("graph", {})
-    known = _declared("inputs", graph.get("input", []), inputs)
+    graph = model.get("graph")
+    if graph is None:
+        raise _invalid("it has no nodes")
+    known = _declared("inputs", graph["input"], inputs)
     for name, (_, shape) in known.items():
         _check_name(name, {})
         _check_shape(f"input {name!r}", shape)
     signatures = {name: Signature(dtype, shape) for name, (dtype, shape) in known.items()}
-    for tensor in graph.get("initializer", []):
+    for tensor in graph["initializer"]:
         _check_name(tensor.get("name", ""), signatures)
         signatures[tensor["name"]] = _constant(tensor, f"constant {tensor['name']!r}")
     sizes = [_size(signatures[name]) for name in known]
-    computed = _check_nodes(graph.get("node", []), signatures, sizes)
-    ends = _declared("outputs", graph.get("output", []), outputs)
+    computed = _check_nodes(graph["node"], signatures, sizes)
+    ends = _declared("outputs", graph["output"], outputs)
     for name, (dtype, shape) in ends.items():
         if name not in computed or (signatures[name].dtype, signatures[name].shape) != (dtype, shape):
             raise _invalid(f"its output {name!r} of type {dtype} and shape {shape} is not what its nodes compute")
-    return sum(size for size, of_rows in sizes if of_rows)
+    return _rows_at_once(len(data), graph, sizes)
 
 
-def rows_at_once(row_bytes: int) -> int:
-    """Return how many rows a graph may decide at once, so that its tensors take at most 256 MiB.
-
-    Parameters
-    ----------
-    row_bytes : int
-        Result of `check_graph`.
-
-    Examples
-    --------
-    >>> rows_at_once(10_000), rows_at_once(100_000_000)
-    (1024, 2)
-    """
-    return max(1, min(MAX_BLOCK, MAX_ROW_BYTES // max(1, row_bytes)))
+def _rows_at_once(graph_bytes: int, graph: Mapping[str, Any], sizes: Sequence[tuple[int, bool]]) -> int:
+    """Return how many rows fit into the memory that a session leaves."""
+    row, fixed = (sum(size for size, of_rows in sizes if of_rows is wanted) for wanted in (True, False))
+    elements = sum(
+        len(each["ints"]) for node in graph["node"] for each in node["attribute"] if each["name"] in _ELEMENTS
+    )
+    session = int(_COPIES * graph_bytes) + _TREE_BYTES * elements + _NODE_BYTES * len(graph["node"]) + fixed
+    left = min(MAX_MEMORY - session, MAX_BLOCK_BYTES)
+    if fixed > MAX_FIXED_BYTES or row > left:
+        raise _invalid(
+            f"it needs {session} bytes of memory and {row} for each row, more than {MAX_MEMORY} and {MAX_BLOCK_BYTES}"
+        )
+    return min(MAX_BLOCK, left // max(1, row))
 
 
 def _invalid(reason: str) -> ModelFileError:
@@ -228,10 +236,6 @@ def _check_nodes(
             signatures[output] = signature
             computed.add(output)
             sizes.append(_size(signature))
-    for limit, of_rows, what in ((MAX_ROW_BYTES, True, "for one row"), (MAX_FIXED_BYTES, False, "without rows")):
-        total = sum(size for size, depends in sizes if depends is of_rows)
-        if total > limit:
-            raise _invalid(f"its tensors take {total} bytes {what}, more than {limit}")
     return computed
 
 

@@ -43,7 +43,7 @@ _MAX_STRIDE = 64
 _MAX_KERNEL = 64
 _MAX_SIZE = 1_000_000
 _MAX_DEPTH = 512  # ONNX Runtime builds trees by recursion, which a chain of many nodes would bring to a crash
-_MAX_TREE_NODES = 2_000_000  # ONNX Runtime takes up to 300 bytes for a node while it builds trees
+_MAX_TREE_NODES = 2_000_000  # ONNX Runtime takes about 300 bytes for each node and each leaf
 
 DOUBLE, FLOAT, INT64, BOOL, STRING, UINT8 = "double", "float", "int64", "bool", "string", "uint8"
 _NUMBERS = (DOUBLE, FLOAT, INT64)
@@ -396,7 +396,7 @@ def _check_trees(attrs: Attributes, *, width: int, targets: int, dtype: str) -> 
         if np.any(branch[inner] <= inner):
             raise ValueError("the nodes of a tree must lead to later nodes")
     inner_children = np.concatenate([true[true_leaf == 0], false[false_leaf == 0], roots])
-    if len(np.unique(inner_children)) != len(inner_children):
+    if np.bincount(inner_children, minlength=nodes).max() > 1:
         raise ValueError("the nodes of a tree must have one parent each")
     _check_depth(roots, [(true, true_leaf == 0), (false, false_leaf == 0)])
 
