@@ -16,17 +16,20 @@ from recuse.model_file.graph.operators import (
     DOUBLE,
     FLOAT,
     INT64,
+    IR_VERSION,
     ML_DOMAIN,
+    ML_OPSET,
     OPERATORS,
+    OPSET,
     ROWS,
     STRING,
     UINT8,
     Signature,
+    infer,
 )
 
 __all__ = ["IR_VERSION", "ML_OPSET", "OPSET", "GraphBuilder", "Value", "concat", "where"]
 
-OPSET, ML_OPSET, IR_VERSION = 21, 5, 10
 _TYPES = {
     DOUBLE: TensorProto.DOUBLE,
     FLOAT: TensorProto.FLOAT,
@@ -94,16 +97,12 @@ class GraphBuilder:
         known = (operator, names, repr(sorted(small.items()))) if len(small) == len(attributes) else None
         if known is not None and known in self._known:
             return self._known[known]
-        unknown = set(attributes) - set(rule.attributes)
-        if unknown:
-            raise ValueError(f"{operator} must have attributes among {rule.attributes}, got {sorted(unknown)}")
-        signature = rule.infer([each.signature for each in inputs], attributes)
+        signatures = infer(operator, [each.signature for each in inputs], attributes)
         results = [
             f"/v{len(self._nodes)}" if place == 0 else f"/v{len(self._nodes)}_{place}" for place in range(rule.outputs)
         ]
         stored = {name: _attribute(name, value) for name, value in attributes.items()}
         self._nodes.append(helper.make_node(operator, list(names), results, domain=rule.domain, **stored))
-        signatures = [signature, *[Signature(INT64, signature.shape)] * (rule.outputs - 1)]
         values = tuple(Value(self, name, each) for name, each in zip(results, signatures, strict=True))
         if known is not None:
             self._known[known] = values

@@ -14,10 +14,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BOOL", "DOUBLE", "FLOAT", "INT64", "ML_DOMAIN", "OPERATORS", "ROWS", "STRING", "UINT8", "Rule", "Signature"]
+__all__ = [
+    "BOOL",
+    "DOUBLE",
+    "FLOAT",
+    "INT64",
+    "IR_VERSION",
+    "MAX_RANK",
+    "ML_DOMAIN",
+    "ML_OPSET",
+    "OPERATORS",
+    "OPSET",
+    "ROWS",
+    "STRING",
+    "UINT8",
+    "Rule",
+    "Signature",
+    "infer",
+]
 
+OPSET, ML_OPSET, IR_VERSION = 21, 5, 10
 ROWS = -1  # the number of rows, which is known only when the graph runs
 ML_DOMAIN = "ai.onnx.ml"
+
+MAX_RANK = 6
+_MAX_PAD = 64
+_MAX_STRIDE = 64
+_MAX_KERNEL = 64
+_MAX_SIZE = 1_000_000
+_MAX_DEPTH = 512  # ONNX Runtime builds trees by recursion, which a chain of many nodes would bring to a crash
+_MAX_TREE_NODES = 2_000_000  # ONNX Runtime takes about 300 bytes for each node and each leaf
 
 DOUBLE, FLOAT, INT64, BOOL, STRING, UINT8 = "double", "float", "int64", "bool", "string", "uint8"
 _NUMBERS = (DOUBLE, FLOAT, INT64)
@@ -65,6 +91,30 @@ class Rule:
     attributes: tuple[str, ...] = ()
     domain: str = ""
     outputs: int = 1
+
+
+def infer(operator: str, inputs: Sequence[Signature], attributes: Attributes) -> list[Signature]:
+    """Return the signatures of the outputs of a node.
+
+    Raises
+    ------
+    ValueError
+        If the operator does not accept the inputs or attributes, or if an output has more than one axis of rows.
+
+    Examples
+    --------
+    >>> [output] = infer("Add", [Signature(DOUBLE, (ROWS, 3)), Signature(DOUBLE, (3,))], {})
+    >>> output.shape
+    (-1, 3)
+    """
+    rule = OPERATORS[operator]
+    unknown = set(attributes) - set(rule.attributes)
+    if unknown:
+        raise ValueError(f"{operator} must have attributes among {rule.attributes}, got {sorted(unknown)}")
+    result = rule.infer(inputs, attributes)
+    if len(result.shape) > MAX_RANK or result.shape.count(ROWS) > 1:
+        raise ValueError(f"a result must have at most {MAX_RANK} axes and one of rows, got shape {result.shape}")
+    return [result, *[Signature(INT64, result.shape)] * (rule.outputs - 1)]
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -121,6 +171,19 @@ def _binary(allowed: Sequence[str], result: str | None = None, attributes: tuple
     return Rule(infer, attributes)
 
 
+def _divide(allowed: Sequence[str]) -> Rule:
+    quotient = _binary(allowed)
+
+    def infer(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
+        result = quotient.infer(inputs, attrs)
+        divisor = inputs[1].value
+        if result.dtype == INT64 and (divisor is None or divisor.min() < 1):
+            raise ValueError("integers must be divided by a positive constant")  # others end the process
+        return result
+
+    return Rule(infer)
+
+
 def _where(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     _count(inputs, 3)
     _of_type(inputs[0], (BOOL,))
@@ -149,15 +212,29 @@ def _integers(inputs: Sequence[Signature], place: int) -> list[int]:
         raise ValueError(f"input {place} must be a constant of type int64")
     value = inputs[place].value
     assert value is not None
-    if value.ndim > 1:
-        raise ValueError(f"input {place} must have at most one axis, got shape {value.shape}")
+    if value.ndim > 1 or not 1 <= value.size <= MAX_RANK:
+        raise ValueError(f"input {place} must be 1 to {MAX_RANK} numbers on one axis, got shape {value.shape}")
     return [int(each) for each in value.reshape(-1)]
+
+
+def _integer(inputs: Sequence[Signature], place: int) -> int:
+    values = _integers(inputs, place)
+    if inputs[place].shape != (1,):
+        raise ValueError(f"input {place} must have shape (1,), got {inputs[place].shape}")
+    return values[0]
 
 
 def _axis(axis: int, rank: int) -> int:
     if not isinstance(axis, int) or not -rank <= axis < rank:
         raise ValueError(f"axis must be between {-rank} and {rank - 1}, got {axis}")
     return axis % rank
+
+
+def _flag(attrs: Attributes, name: str) -> bool:
+    value = attrs.get(name, 1)
+    if value not in (0, 1):
+        raise ValueError(f"attribute {name!r} must be 0 or 1, got {value}")
+    return bool(value)
 
 
 def _reduce(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
@@ -167,7 +244,7 @@ def _reduce(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     axes = {_axis(axis, len(shape)) for axis in _integers(inputs, 1)}
     if not axes or any(shape[axis] in (ROWS, 0) for axis in axes):
         raise ValueError(f"axes {sorted(axes)} of shape {shape} cannot be reduced")
-    keep = attrs.get("keepdims", 1)
+    keep = _flag(attrs, "keepdims")
     kept = [(1 if axis in axes else size) for axis, size in enumerate(shape) if keep or axis not in axes]
     return Signature(inputs[0].dtype, tuple(kept))
 
@@ -214,7 +291,7 @@ def _unsqueeze(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     _count(inputs, 2)
     axes, rank = _integers(inputs, 1), len(inputs[0].shape)
     places = {_axis(axis, rank + len(axes)) for axis in axes}
-    if len(places) != len(axes) or rank + len(axes) > _MAX_RANK:
+    if len(places) != len(axes) or rank + len(axes) > MAX_RANK:
         raise ValueError(f"axes must be different, got {axes}")
     sizes = iter(inputs[0].shape)
     return Signature(inputs[0].dtype, tuple(1 if p in places else next(sizes) for p in range(rank + len(axes))))
@@ -234,14 +311,14 @@ def _reshape(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     shape, wanted = inputs[0].shape, tuple(_integers(inputs, 1))
     rows = shape.count(ROWS)
     fits = rows <= 1 and wanted.count(-1) == rows and all(size == -1 or size > 0 for size in wanted)
-    if not fits or len(wanted) > _MAX_RANK or _per_row(shape) != _per_row(wanted):
+    if not fits or len(wanted) > MAX_RANK or _per_row(shape) != _per_row(wanted):
         raise ValueError(f"shape {shape} cannot become {wanted}")
     return Signature(inputs[0].dtype, wanted)
 
 
 def _slice(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     _count(inputs, 4)
-    (start,), (end,), (axis,) = (_integers(inputs, place) for place in (1, 2, 3))
+    start, end, axis = (_integer(inputs, place) for place in (1, 2, 3))
     shape = inputs[0].shape
     axis = _axis(axis, len(shape))
     if shape[axis] == ROWS or not 0 <= start < end <= shape[axis]:
@@ -252,9 +329,9 @@ def _slice(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 def _topk(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     _count(inputs, 2)
     _of_type(inputs[0], _REALS)
-    (count,) = _integers(inputs, 1)
-    shape = inputs[0].shape
+    count, shape = _integer(inputs, 1), inputs[0].shape
     axis = _axis(attrs.get("axis", -1), len(shape))
+    _flag(attrs, "largest"), _flag(attrs, "sorted")
     if shape[axis] == ROWS or not 1 <= count <= shape[axis]:
         raise ValueError(f"{count} values cannot be chosen along axis {axis} of shape {shape}")
     return Signature(inputs[0].dtype, (*shape[:axis], count, *shape[axis + 1 :]))
@@ -281,6 +358,9 @@ def _tree_ensemble(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     _count(inputs, 1)
     dtype, shape = _of_type(inputs[0], _REALS).dtype, inputs[0].shape
     targets = attrs.get("n_targets")
+    missing = set(OPERATORS["TreeEnsemble"].attributes) - set(attrs)
+    if missing:
+        raise ValueError(f"a tree ensemble needs the attributes {sorted(missing)}")
     if len(shape) != 2 or shape[1] == ROWS or not isinstance(targets, int) or not 1 <= targets <= _MAX_SIZE:
         raise ValueError(f"a tree ensemble needs a table, got shape {shape} and {targets} targets")
     if attrs.get("aggregate_function") != 1 or attrs.get("post_transform") != 0:
@@ -298,6 +378,8 @@ def _check_trees(attrs: Attributes, *, width: int, targets: int, dtype: str) -> 
     target = np.asarray(attrs["leaf_targetids"], dtype=np.int64)
     nodes, leaves = len(feature), len(target)
     expected = np.float64 if dtype == DOUBLE else np.float32
+    if any(each.ndim != 1 for each in (split, weight, mode)) or nodes > _MAX_TREE_NODES or leaves > _MAX_TREE_NODES:
+        raise ValueError(f"a tree ensemble must have at most {_MAX_TREE_NODES} nodes and leaves on one axis")
     lengths = {len(each) for each in (split, true, false, true_leaf, false_leaf, mode)}
     if lengths != {nodes} or nodes == 0 or leaves == 0 or weight.shape != (leaves,) or len(roots) == 0:
         raise ValueError("the arrays of a tree ensemble must have one value for each node and each leaf")
@@ -314,8 +396,18 @@ def _check_trees(attrs: Attributes, *, width: int, targets: int, dtype: str) -> 
         if np.any(branch[inner] <= inner):
             raise ValueError("the nodes of a tree must lead to later nodes")
     inner_children = np.concatenate([true[true_leaf == 0], false[false_leaf == 0], roots])
-    if len(np.unique(inner_children)) != len(inner_children):
+    if np.bincount(inner_children, minlength=nodes).max() > 1:
         raise ValueError("the nodes of a tree must have one parent each")
+    _check_depth(roots, [(true, true_leaf == 0), (false, false_leaf == 0)])
+
+
+def _check_depth(roots: NDArray[np.int64], branches: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_]]]) -> None:
+    level = roots
+    for _ in range(_MAX_DEPTH):
+        level = np.concatenate([child[level][inner[level]] for child, inner in branches])
+        if not len(level):
+            return
+    raise ValueError(f"a tree must have a depth of at most {_MAX_DEPTH}")
 
 
 def _check_between(name: str, values: NDArray[np.int64], low: int, high: int) -> None:
@@ -334,6 +426,8 @@ def _conv(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
         raise ValueError(f"a kernel of shape {kernel} in {group} groups does not fit images of shape {image}")
     if len(inputs) == 3 and inputs[2].shape != (kernel[0],):
         raise ValueError(f"the bias of a convolution must have shape {(kernel[0],)}, got {inputs[2].shape}")
+    if tuple(attrs.get("kernel_shape", kernel[2:])) != kernel[2:]:
+        raise ValueError(f"kernel_shape must be {kernel[2:]}, got {tuple(attrs['kernel_shape'])}")
     return Signature(dtype, (image[0], kernel[0], *_window(image[2:], kernel[2:], attrs)))
 
 
@@ -349,7 +443,9 @@ def _max_pool(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 def _window(size: Sequence[int], kernel: Sequence[int], attrs: Attributes) -> tuple[int, ...]:
     """Return height and width of the result of a sliding window."""
     strides, pads = attrs.get("strides", [1, 1]), attrs.get("pads", [0, 0, 0, 0])
-    if len(strides) != 2 or len(pads) != 4 or min(strides) < 1 or not 0 <= min(pads) <= max(pads) <= _MAX_PAD:
+    if len(strides) != 2 or len(pads) != 4 or not 1 <= min(strides) <= max(strides) <= _MAX_STRIDE:
+        raise ValueError(f"strides {strides} and pads {pads} are not valid")
+    if not 0 <= min(pads) <= max(pads) <= _MAX_PAD or max(kernel) > _MAX_KERNEL:
         raise ValueError(f"strides {strides} and pads {pads} are not valid")
     result = tuple((size[axis] + pads[axis] + pads[axis + 2] - kernel[axis]) // strides[axis] + 1 for axis in range(2))
     if min(kernel) < 1 or min(result) < 1 or max(pads) >= min(kernel):
@@ -369,10 +465,6 @@ def _per_row(shape: Shape) -> int:
     return math.prod(size for size in shape if size != ROWS)
 
 
-_MAX_RANK = 6
-_MAX_PAD = 64
-_MAX_SIZE = 1_000_000
-
 OPERATORS: Mapping[str, Rule] = {
     **{name: _unary() for name in ("Exp", "Floor", "Log", "Relu", "Sigmoid", "Sin", "Sqrt", "Tanh", "Erf")},
     **{name: _unary(attributes=("alpha",)) for name in ("Elu", "LeakyRelu")},
@@ -382,9 +474,10 @@ OPERATORS: Mapping[str, Rule] = {
     "IsInf": _unary(_REALS, BOOL),
     "Not": _unary((BOOL,)),
     "Identity": _unary((*_NUMBERS, BOOL, STRING)),
-    **{name: _binary(_NUMBERS) for name in ("Add", "Sub", "Mul", "Div", "Max", "Min")},
+    **{name: _binary(_NUMBERS) for name in ("Add", "Sub", "Mul", "Max", "Min")},
     "Pow": _binary(_REALS),
-    "Mod": _binary((INT64,)),
+    "Div": _divide(_NUMBERS),
+    "Mod": _divide((INT64,)),
     "And": _binary((BOOL,)),
     "Or": _binary((BOOL,)),
     **{name: _binary(_NUMBERS, BOOL) for name in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")},

@@ -1,0 +1,270 @@
+"""Check of a graph from a file, before ONNX Runtime sees it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.model_file.errors import ModelFileError
+from recuse.model_file.graph.operators import (
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    INT64,
+    IR_VERSION,
+    MAX_RANK,
+    ML_DOMAIN,
+    ML_OPSET,
+    OPERATORS,
+    OPSET,
+    ROWS,
+    STRING,
+    UINT8,
+    Signature,
+    infer,
+)
+from recuse.model_file.graph.wire import MODEL, read_message
+
+__all__ = ["MAX_BLOCK", "MAX_BLOCK_BYTES", "MAX_MEMORY", "check_graph"]
+
+MAX_MEMORY = 600 * 2**20  # bytes of a session and its tensors; the library itself takes 400 MiB, 1 GiB in total
+MAX_BLOCK_BYTES = 2**28  # all tensors of a block of rows; a ResNet-50 with images of 224 x 224 has 0.2 GB for one row
+MAX_FIXED_BYTES = 2**26  # all tensors that are computed without the rows, which a session keeps
+MAX_BLOCK = 1024  # rows decided at once
+
+# memory that ONNX Runtime takes at most while it opens a session: measured with version 1.31
+_COPIES = 2.1  # of the bytes of a graph
+_TREE_BYTES = 320  # for each node and each leaf of a tree
+_NODE_BYTES = 6_000  # for each node of a graph
+_MAX_NAME = 256
+_CHANNELS = 16  # ONNX Runtime pads the channels of images to a multiple of this
+
+_TYPES = {1: FLOAT, 2: UINT8, 7: INT64, 8: STRING, 9: BOOL, 11: DOUBLE}  # TensorProto.DataType
+_ARRAYS: Mapping[str, np.dtype[Any]] = {
+    FLOAT: np.dtype("<f4"),
+    UINT8: np.dtype("u1"),
+    INT64: np.dtype("<i8"),
+    BOOL: np.dtype("?"),
+    DOUBLE: np.dtype("<f8"),
+}
+_SIZES = {**{name: dtype.itemsize for name, dtype in _ARRAYS.items()}, STRING: 64}
+
+# AttributeProto.AttributeType and the only field with a value, for each attribute
+_KINDS = {"float": (1, "f"), "int": (2, "i"), "tensor": (4, "t"), "ints": (7, "ints"), "strings": (8, "strings")}
+ATTRIBUTE_KINDS: Mapping[str, str] = {
+    "alpha": "float",
+    **dict.fromkeys(("aggregate_function", "axis", "default_int64", "group", "keepdims", "largest"), "int"),
+    **dict.fromkeys(("n_targets", "post_transform", "sorted", "to"), "int"),
+    **dict.fromkeys(("kernel_shape", "leaf_targetids", "nodes_falseleafs", "nodes_falsenodeids"), "ints"),
+    **dict.fromkeys(("nodes_featureids", "nodes_trueleafs", "nodes_truenodeids", "pads", "perm"), "ints"),
+    **dict.fromkeys(("strides", "tree_roots", "values_int64s"), "ints"),
+    **dict.fromkeys(("leaf_weights", "nodes_modes", "nodes_splits"), "tensor"),
+    "keys_strings": "strings",
+}
+_ELEMENTS = ("nodes_featureids", "leaf_targetids")  # one value for each node and leaf of trees
+_LISTS = ("kernel_shape", "pads", "perm", "strides")  # short integers that rules want as lists
+
+Declared = Mapping[str, tuple[str, Sequence[int]]]
+
+
+def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
+    """Check that a graph is one that the builder of graphs could have built.
+
+    The graph must consist of known operators, whose types and shapes fit and whose tensors have a bounded size.
+
+    Parameters
+    ----------
+    data : bytes
+    inputs, outputs : mapping of str to (type, shape)
+        What the graph must declare; `ROWS` in a shape is the number of rows.
+
+    Returns
+    -------
+    int
+        Number of rows, 1 to 1,024, that may be decided at once: their tensors then take at most 256 MiB.
+
+    Raises
+    ------
+    ModelFileError
+        If the graph is not valid; the message names the node and the reason.
+
+    Examples
+    --------
+    >>> from recuse.model_file.graph.builder import GraphBuilder
+    >>> graph = GraphBuilder()
+    >>> graph.output("y", graph.input("x", "double", (ROWS, 3)).sum(axis=1))
+    >>> data = graph.model().SerializeToString()
+    >>> check_graph(data, {"x": ("double", (ROWS, 3))}, {"y": ("double", (ROWS,))})
+    1024
+    >>> check_graph(data, {"x": ("double", (ROWS, 2))}, {"y": ("double", (ROWS,))})
+    Traceback (most recent call last):
+    recuse.model_file.errors.ModelFileError: the graph is not valid: its inputs are {'x': ('double', (-1, 3))}, ...
+    """
+    model = read_message(memoryview(data), MODEL)
+    _check_versions(model)
+    graph = model.get("graph")
+    if graph is None:
+        raise _invalid("it has no nodes")
+    known = _declared("inputs", graph["input"], inputs)
+    for name, (_, shape) in known.items():
+        _check_name(name, {})
+        _check_shape(f"input {name!r}", shape)
+    signatures = {name: Signature(dtype, shape) for name, (dtype, shape) in known.items()}
+    for tensor in graph["initializer"]:
+        _check_name(tensor.get("name", ""), signatures)
+        signatures[tensor["name"]] = _constant(tensor, f"constant {tensor['name']!r}")
+    sizes = [_size(signatures[name]) for name in known]
+    computed = _check_nodes(graph["node"], signatures, sizes)
+    ends = _declared("outputs", graph["output"], outputs)
+    for name, (dtype, shape) in ends.items():
+        if name not in computed or (signatures[name].dtype, signatures[name].shape) != (dtype, shape):
+            raise _invalid(f"its output {name!r} of type {dtype} and shape {shape} is not what its nodes compute")
+    return _rows_at_once(len(data), graph, sizes)
+
+
+def _rows_at_once(graph_bytes: int, graph: Mapping[str, Any], sizes: Sequence[tuple[int, bool]]) -> int:
+    """Return how many rows fit into the memory that a session leaves."""
+    row, fixed = (sum(size for size, of_rows in sizes if of_rows is wanted) for wanted in (True, False))
+    elements = sum(
+        len(each["ints"]) for node in graph["node"] for each in node["attribute"] if each["name"] in _ELEMENTS
+    )
+    session = int(_COPIES * graph_bytes) + _TREE_BYTES * elements + _NODE_BYTES * len(graph["node"]) + fixed
+    left = min(MAX_MEMORY - session, MAX_BLOCK_BYTES)
+    if fixed > MAX_FIXED_BYTES or row > left:
+        raise _invalid(
+            f"it needs {session} bytes of memory and {row} for each row, more than {MAX_MEMORY} and {MAX_BLOCK_BYTES}"
+        )
+    return min(MAX_BLOCK, left // max(1, row))
+
+
+def _invalid(reason: str) -> ModelFileError:
+    return ModelFileError(f"the graph is not valid: {reason}; save the model again")
+
+
+def _check_versions(model: Mapping[str, Any]) -> None:
+    opsets = [(each.get("domain", ""), each.get("version")) for each in model["opset_import"]]
+    expected = [("", OPSET), (ML_DOMAIN, ML_OPSET)]
+    if opsets != expected or model.get("ir_version") != IR_VERSION:
+        raise _invalid(
+            f"it has the operator sets {opsets[:4]} and format {model.get('ir_version')}, not {expected} and "
+            f"{IR_VERSION}"
+        )
+
+
+def _declared(kind: str, values: Sequence[Mapping[str, Any]], expected: Declared) -> dict[str, tuple[str, Any]]:
+    """Return name, type and shape of the declared inputs or outputs if they are the expected ones."""
+    found = {}
+    for value in values:
+        tensor = value.get("type", {}).get("tensor", {})
+        shape = tuple(_dimension(each) for each in tensor.get("shape", {"dim": [{}]})["dim"])
+        found[value.get("name", "")] = (_TYPES.get(tensor.get("elem_type"), "unknown"), shape)
+    wanted = {name: (dtype, tuple(shape)) for name, (dtype, shape) in expected.items()}
+    if found != wanted or len(found) != len(values):
+        raise _invalid(f"its {kind} are {_short(found)}, the header of the file declares {_short(wanted)}")
+    return found
+
+
+def _dimension(each: Mapping[str, Any]) -> int | None:
+    if each == {"param": "rows"}:
+        return ROWS
+    return each["value"] if each.keys() == {"value"} and each["value"] != ROWS else None
+
+
+def _short(values: Mapping[str, Any]) -> str:
+    text = repr(dict(values))
+    return text if len(text) <= 200 else f"{text[:200]} ..."
+
+
+def _check_name(name: str, known: Mapping[str, Any]) -> None:
+    if not 0 < len(name) <= _MAX_NAME:
+        raise _invalid(f"a tensor has a name of {len(name)} characters, which must be 1 to {_MAX_NAME}")
+    if name in known:
+        raise _invalid(f"the tensor {name!r} is defined twice")
+
+
+def _check_shape(name: str, shape: Sequence[int | None]) -> None:
+    if len(shape) > MAX_RANK or list(shape).count(ROWS) > 1:
+        raise _invalid(f"{name} has the shape {tuple(shape)} with too many axes")
+    if any(size is None or (size < 1 and size != ROWS) for size in shape):
+        raise _invalid(f"{name} has the shape {tuple(shape)}, whose sizes must be positive")
+
+
+def _constant(tensor: Mapping[str, Any], name: str) -> Signature:
+    """Return the signature of a tensor with its value."""
+    dtype, shape = _TYPES.get(tensor.get("data_type", 0), "unknown"), tuple(tensor["dims"].tolist())
+    if dtype not in _ARRAYS:
+        raise _invalid(f"{name} has the type {tensor.get('data_type', 0)}, which is not allowed")
+    if ROWS in shape:
+        raise _invalid(f"{name} has the shape {shape}, whose sizes must be positive")
+    _check_shape(name, shape)
+    raw = tensor.get("raw_data", b"")
+    if len(raw) != math.prod(shape) * _ARRAYS[dtype].itemsize:
+        raise _invalid(f"{name} of type {dtype} and shape {shape} has {len(raw)} bytes")
+    value: NDArray[Any] = np.frombuffer(raw, dtype=_ARRAYS[dtype])
+    if dtype == BOOL and np.any(value.view(np.uint8) > 1):
+        raise _invalid(f"{name} has truth values other than 0 and 1")
+    return Signature(dtype, shape, value.reshape(shape))
+
+
+def _check_nodes(
+    nodes: Sequence[Mapping[str, Any]], signatures: dict[str, Signature], sizes: list[tuple[int, bool]]
+) -> set[str]:
+    """Infer the signatures of all results in the order of the nodes, and append their sizes."""
+    computed: set[str] = set()
+    for place, node in enumerate(nodes):
+        operator = node.get("op_type", "")
+        name = f"node {place} ({operator[:64]})"
+        rule = OPERATORS.get(operator)
+        if rule is None or rule.domain != node.get("domain", ""):
+            raise _invalid(f"{name} is not an operator that model files may have")
+        missing = [each for each in node["input"] if each not in signatures]
+        if missing:
+            raise _invalid(f"{name} uses {missing[0][:64]!r}, which no earlier node computes")
+        attributes = _attributes(node["attribute"], name)
+        try:
+            results = infer(operator, [signatures[each] for each in node["input"]], attributes)
+        except ValueError as error:
+            raise _invalid(f"{name}: {error}") from error
+        if len(node["output"]) != len(results):
+            raise _invalid(f"{name} has {len(node['output'])} outputs instead of {len(results)}")
+        for output, signature in zip(node["output"], results, strict=True):
+            _check_name(output, signatures)
+            signatures[output] = signature
+            computed.add(output)
+            sizes.append(_size(signature))
+    return computed
+
+
+def _size(signature: Signature) -> tuple[int, bool]:
+    """Return the bytes of a tensor for one row, and whether there are more for more rows."""
+    shape = [1 if size == ROWS else size for size in signature.shape]
+    if len(shape) == 4:
+        shape[1] = -(-shape[1] // _CHANNELS) * _CHANNELS
+    return math.prod(shape) * _SIZES[signature.dtype], ROWS in signature.shape
+
+
+def _attributes(stored: Sequence[Mapping[str, Any]], node: str) -> dict[str, Any]:
+    """Return the attributes of a node as Python values and arrays, as the builder of graphs has them."""
+    attributes: dict[str, Any] = {}
+    for each in stored:
+        name = each.get("name", "")
+        kind = ATTRIBUTE_KINDS.get(name)
+        if kind is None or name in attributes:
+            raise _invalid(f"{node} has the attribute {name[:64]!r}, which is unknown or there twice")
+        number, field = _KINDS[kind]
+        present = {key for key, value in each.items() if key not in ("name", "type") and not _is_empty(value)}
+        if each.get("type") != number or not present <= {field} or (kind in ("int", "float", "tensor") and not present):
+            raise _invalid(f"{node} has the attribute {name!r} of another kind than {kind}")
+        value = each[field]
+        if kind == "tensor":
+            value = _constant(value, f"{node}, attribute {name!r}").value
+        attributes[name] = value.tolist() if name in _LISTS else value
+    return attributes
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, (list, np.ndarray)) and len(value) == 0

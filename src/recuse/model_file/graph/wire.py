@@ -1,0 +1,264 @@
+"""Strict reading of the few protobuf messages that graphs of model files consist of.
+
+A general reader of protobuf takes up to 100 times the memory of the bytes it reads, and it accepts fields that nobody
+looks at. This reader accepts only known fields in their shortest encoding, and it bounds how many there are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.model_file.errors import ModelFileError
+
+__all__ = ["MAX_NODES", "MODEL", "read_message"]
+
+MAX_NODES = 10_000  # the time to open a session grows with the square of the nodes: 3 s for so many
+_MAX_INPUTS = 100_000  # of one node
+_MAX_TEXTS = 1_000_000  # of one attribute
+_MAX_INTEGERS = 20_000_000  # of one attribute
+_FEW = 32  # integers read one by one before the rest is read with numpy
+_VARINT, _BYTES, _FIXED_32 = 0, 2, 5
+
+
+@dataclass(frozen=True)
+class Message:
+    """The known fields of a message.
+
+    Attributes
+    ----------
+    name : str
+    fields : mapping of int to Field
+    forbidden : mapping of int to str
+        Names of fields that ONNX has and that model files must not have.
+    """
+
+    name: str
+    fields: Mapping[int, Field]
+    forbidden: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field: its name, its type ("int", "float", "text", "bytes" or a message) and how often it may occur."""
+
+    name: str
+    kind: str | Message
+    most: int = 1
+
+
+_TENSOR = Message(
+    "tensor",
+    {
+        1: Field("dims", "int", 16),
+        2: Field("data_type", "int"),
+        8: Field("name", "text"),
+        9: Field("raw_data", "bytes"),
+    },
+    {
+        3: "segment",
+        4: "float_data",
+        5: "int32_data",
+        6: "string_data",
+        7: "int64_data",
+        10: "double_data",
+        11: "uint64_data",
+        13: "external_data",
+        14: "data_location",
+    },
+)
+_ATTRIBUTE = Message(
+    "attribute",
+    {
+        1: Field("name", "text"),
+        2: Field("f", "float"),
+        3: Field("i", "int"),
+        5: Field("t", _TENSOR),
+        8: Field("ints", "int", _MAX_INTEGERS),
+        9: Field("strings", "text", _MAX_TEXTS),
+        20: Field("type", "int"),
+    },
+    {
+        4: "s",
+        6: "g (a subgraph)",
+        7: "floats",
+        10: "tensors",
+        11: "graphs",
+        14: "tp",
+        15: "type_protos",
+        21: "ref_attr_name",
+        22: "sparse_tensor",
+        23: "sparse_tensors",
+    },
+)
+_NODE = Message(
+    "node",
+    {
+        1: Field("input", "text", _MAX_INPUTS),
+        2: Field("output", "text", 2),
+        3: Field("name", "text"),
+        4: Field("op_type", "text"),
+        5: Field("attribute", _ATTRIBUTE, 32),
+        7: Field("domain", "text"),
+    },
+    {8: "overload", 9: "metadata_props", 10: "device_configurations"},
+)
+_DIMENSION = Message("dimension", {1: Field("value", "int"), 2: Field("param", "text")}, {})
+_SHAPE = Message("shape", {1: Field("dim", _DIMENSION, 16)}, {})
+_TENSOR_TYPE = Message("type of a tensor", {1: Field("elem_type", "int"), 2: Field("shape", _SHAPE)}, {})
+_TYPE = Message(
+    "type", {1: Field("tensor", _TENSOR_TYPE)}, {4: "sequence_type", 5: "map_type", 8: "sparse_tensor", 9: "optional"}
+)
+_VALUE = Message("input or output", {1: Field("name", "text"), 2: Field("type", _TYPE)}, {})
+_GRAPH = Message(
+    "graph",
+    {
+        1: Field("node", _NODE, MAX_NODES),
+        2: Field("name", "text"),
+        5: Field("initializer", _TENSOR, 2 * MAX_NODES),
+        11: Field("input", _VALUE, MAX_NODES),
+        12: Field("output", _VALUE, MAX_NODES),
+    },
+    {13: "value_info", 14: "quantization_annotation", 15: "sparse_initializer", 16: "metadata_props"},
+)
+_OPSET = Message("opset", {1: Field("domain", "text"), 2: Field("version", "int")}, {})
+MODEL = Message(
+    "model",
+    {
+        1: Field("ir_version", "int"),
+        2: Field("producer_name", "text"),
+        7: Field("graph", _GRAPH),
+        8: Field("opset_import", _OPSET, 8),
+    },
+    {14: "metadata_props", 20: "training_info", 25: "functions", 26: "configuration"},
+)
+
+
+def read_message(data: memoryview, message: Message) -> dict[str, Any]:
+    """Return the fields of a message by name.
+
+    Fields that may occur once are missing if they do not occur. Other fields are lists; integers are arrays.
+
+    Raises
+    ------
+    ModelFileError
+        If the bytes are not a message of known fields.
+    """
+    result: dict[str, Any] = {field.name: [] for field in message.fields.values() if field.most > 1}
+    place = 0
+    while place < len(data):
+        tag, after = _varint(data, place, message)
+        field = _field(message, tag)
+        if field.most == 1 and field.name in result:
+            raise _invalid(message, f"has the field {field.name} twice")
+        if field.kind == "int" and field.most > 1:
+            if len(result[field.name]):
+                raise _invalid(message, f"has values of the field {field.name} in two places")
+            result[field.name], place = _integers(data, place, tag, message)
+            if len(result[field.name]) > field.most:
+                raise _invalid(message, f"has more than {field.most} values of the field {field.name}")
+            continue
+        value, place = _value(data, after, field, message)
+        if field.most == 1:
+            result[field.name] = value
+        else:
+            result[field.name].append(value)
+            if len(result[field.name]) > field.most:
+                raise _invalid(message, f"has more than {field.most} of the field {field.name}")
+    return result
+
+
+def _invalid(message: Message, reason: str) -> ModelFileError:
+    return ModelFileError(f"the graph is not valid: a {message.name} {reason}; save the model again")
+
+
+def _field(message: Message, tag: int) -> Field:
+    number, wire = tag >> 3, tag & 7
+    field = message.fields.get(number)
+    if field is None:
+        raise _invalid(message, f"has the field {message.forbidden.get(number, number)}, which is not allowed")
+    if wire != {"int": _VARINT, "float": _FIXED_32}.get(str(field.kind), _BYTES):
+        raise _invalid(message, f"has the field {field.name} of the wrong type")
+    return field
+
+
+def _varint(data: memoryview, place: int, message: Message) -> tuple[int, int]:
+    """Return the unsigned number at a place, and the place after it."""
+    if place < len(data) and data[place] < 128:
+        return data[place], place + 1
+    value = 0
+    for count in range(min(10, len(data) - place)):
+        byte = data[place + count]
+        value |= (byte & 127) << (7 * count)
+        if byte < 128:
+            if byte == 0 or value >= 2**64:
+                break
+            return value, place + count + 1
+    raise _invalid(message, "has a number that is cut off, too long or too large")
+
+
+def _value(data: memoryview, place: int, field: Field, message: Message) -> tuple[Any, int]:
+    if field.kind == "float":
+        if place + 4 > len(data):
+            raise _invalid(message, f"is cut off in the field {field.name}")
+        return struct.unpack_from("<f", data, place)[0], place + 4
+    number, place = _varint(data, place, message)
+    if field.kind == "int":
+        return _signed(number), place
+    if number > len(data) - place:
+        raise _invalid(message, f"is cut off in the field {field.name}")
+    content, place = data[place : place + number], place + number
+    if isinstance(field.kind, Message):
+        return read_message(content, field.kind), place
+    if field.kind == "bytes":
+        return content, place
+    try:
+        return str(content, "utf-8"), place
+    except UnicodeDecodeError as error:
+        raise _invalid(message, f"has the field {field.name} with text that is not UTF-8") from error
+
+
+def _signed(number: int) -> int:
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _integers(data: memoryview, place: int, tag: int, message: Message) -> tuple[NDArray[np.int64], int]:
+    """Return the integers of all fields with this tag that follow one another, and the place after them."""
+    first: list[int] = []
+    while place < len(data) and data[place] == tag and len(first) < _FEW:
+        number, place = _varint(data, place + 1, message)
+        first.append(_signed(number))
+    values = np.array(first, dtype=np.int64)
+    if place < len(data) and data[place] == tag:
+        rest, place = _many_integers(data, place, tag, message)
+        values = np.concatenate([values, rest])
+    return values, place
+
+
+def _many_integers(data: memoryview, place: int, tag: int, message: Message) -> tuple[NDArray[np.int64], int]:
+    """Read many integers at once: numbers end at bytes below 128, and every second number is the tag."""
+    taken = np.frombuffer(data, dtype=np.uint8)[place : place + 12 * _MAX_INTEGERS]
+    ends = np.flatnonzero(taken < 128)
+    ends = ends[: len(ends) // 2 * 2]
+    starts = np.concatenate([np.array([0], dtype=ends.dtype), ends[:-1] + 1])
+    tags = (starts[::2] == ends[::2]) & (taken[ends[::2]] == tag)
+    count = len(tags) if tags.all() else int(np.argmin(tags))
+    start, end = starts[1 : 2 * count : 2], ends[1 : 2 * count : 2]
+    length = end - start + 1
+    last = taken[end]
+    if np.any(length > 10) or np.any((length > 1) & (last == 0)) or np.any((length == 10) & (last > 1)):
+        raise _invalid(message, "has a number that is too long or too large")
+    values = np.zeros(count, dtype=np.uint64)
+    for byte in range(int(length.max(initial=0))):
+        longer = length > byte
+        part = taken[start[longer] + byte].astype(np.uint64) & np.uint64(127)
+        values[longer] |= part << np.uint64(7 * byte)
+    after = place + (int(end[-1]) + 1 if count else 0)
+    if after < len(data) and data[after] == tag:
+        raise _invalid(message, "has a number that is cut off")
+    return values.view(np.int64), after
