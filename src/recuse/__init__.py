@@ -13,11 +13,23 @@ from recuse.lazy_names import lazy_names
 
 # A public name belongs in three places: the imports for type checkers, the module that defines it, and `__all__`.
 if TYPE_CHECKING:
-    from recuse import calibration, costs, datasets, estimators, guarantees, losses, metrics, surrogates, theory
+    from recuse import (
+        calibration,
+        costs,
+        datasets,
+        estimators,
+        guarantees,
+        losses,
+        metrics,
+        model_file,
+        surrogates,
+        theory,
+    )
     from recuse.decision import Decision
     from recuse.deep.loss import RejectionLoss
     from recuse.deep.two_heads import TwoHeads
     from recuse.estimators import AutoRejector, RcRImageRegressor, RcRRegressor, RiskRejector, SelectiveNetRegressor
+    from recuse.model_file import ServedModel, load, save
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -29,11 +41,24 @@ else:
             "RejectionLoss": "recuse.deep.loss",
             "RiskRejector": "recuse.estimators",
             "SelectiveNetRegressor": "recuse.estimators",
+            "ServedModel": "recuse.model_file",
             "TwoHeads": "recuse.deep.two_heads",
+            "load": "recuse.model_file",
+            "save": "recuse.model_file",
         },
         modules=(
             *("calibration", "costs", "dataframes", "datasets", "decision", "deep", "engine", "estimators", "extras"),
-            *("guarantees", "losses", "metrics", "progress", "surrogates", "tabular", "theory", "threads"),
+            *(
+                "guarantees",
+                "losses",
+                "metrics",
+                "model_file",
+                "progress",
+                "surrogates",
+                "tabular",
+                "theory",
+                "threads",
+            ),
             "validation",
         ),
     )
@@ -46,6 +71,7 @@ __all__ = [
     "RejectionLoss",
     "RiskRejector",
     "SelectiveNetRegressor",
+    "ServedModel",
     "TwoHeads",
     "__version__",
     "calibration",
@@ -53,8 +79,11 @@ __all__ = [
     "datasets",
     "estimators",
     "guarantees",
+    "load",
     "losses",
     "metrics",
+    "model_file",
+    "save",
     "surrogates",
     "theory",
 ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Cost = float | ArrayLike | Callable[[Any], ArrayLike] | str
 
-__all__ = ["Cost", "from_money", "is_constant", "needs_rows", "resolve", "row_values"]
+__all__ = ["Cost", "cost_of_rows", "from_money", "is_constant", "needs_rows", "resolve", "row_values"]
 
 
 def from_money(error: float, error_cost: float, review_cost: float) -> float:
@@ -129,6 +129,82 @@ def resolve(cost: Cost, X: Any, n_rows: int) -> NDArray[np.float64]:
         raise ValueError(f"{source} is missing: pass a number, one value per row, a callable or a column name")
     index = row_index(X)
     return row_values(aligned(cost, index, source), source, n_rows, index)
+
+
+def cost_of_rows(
+    cost: Cost | None,
+    X: Any,
+    rows: Any,
+    *,
+    fitted: Cost | None,
+    cost_range: tuple[float, float] | None,
+    serves_any_cost: bool,
+    name: str,
+) -> NDArray[np.float64]:
+    """Return the cost of each row in a decision: the cost passed, or else that of the model.
+
+    Parameters
+    ----------
+    cost : float, array-like, callable, str or None
+    X : array-like or DataFrame
+        The rows passed by the user, possibly with the column of the cost.
+    rows : array-like or DataFrame
+        The same rows, checked and without that column. A callable cost receives them.
+    fitted : float, array-like, callable, str or None
+        The cost that the model was fitted for; None if it is not known.
+    cost_range : tuple of float or None
+        The range of costs that the model was fitted for.
+    serves_any_cost : bool
+        Whether the model can decide at other costs than the one it was fitted for.
+    name : str
+        Name of the model in errors.
+
+    Examples
+    --------
+    >>> rows = np.zeros((2, 1))
+    >>> cost_of_rows(None, rows, rows, fitted=3.0, cost_range=None, serves_any_cost=False, name="model")
+    array([3., 3.])
+    """
+    if cost_range is not None:
+        return _within(cost_range, cost, X, rows)
+    if cost is None and (fitted is None or needs_rows(fitted)):
+        raise ValueError(
+            f"{name} was fitted with one cost per row, so new rows need theirs: pass cost=, a number or one value per row"
+        )
+    if cost is None:
+        assert fitted is not None
+        return _resolved(fitted, X, rows)
+    row_cost = _resolved(cost, X, rows)
+    if not serves_any_cost and fitted is not None and is_constant(fitted) and not np.all(row_cost == fitted):
+        other = row_cost[row_cost != fitted][0]
+        raise ValueError(
+            f"{name} was fitted for cost {fitted} and cannot decide at cost {other}: "
+            "fit it again with that cost, or with one cost per row"
+        )
+    return row_cost
+
+
+def _resolved(cost: Cost, X: Any, rows: Any) -> NDArray[np.float64]:
+    """Resolve a column name in the table of the user, and a callable on the checked rows."""
+    return resolve(cost, X if isinstance(cost, str) else rows, len(rows))
+
+
+def _within(cost_range: tuple[float, float], cost: Cost | None, X: Any, rows: Any) -> NDArray[np.float64]:
+    """Resolve one cost for each row, all within the range."""
+    low, high = cost_range
+    if cost is None:
+        raise ValueError(
+            f"the model was fitted for every cost from {low} to {high}, so a decision needs one: "
+            "pass cost=, a number or one value per row"
+        )
+    row_cost = _resolved(cost, X, rows)
+    outside = (row_cost < low) | (row_cost > high)
+    if outside.any():
+        row = int(outside.argmax())
+        raise ValueError(
+            f"cost must be within {low} to {high}, the range the model was fitted for, got {row_cost[row]} at row {row}"
+        )
+    return row_cost
 
 
 def row_values(values: ArrayLike, source: str, n_rows: int, index: pd.Index[Any] | None = None) -> NDArray[np.float64]:

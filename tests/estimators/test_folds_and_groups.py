@@ -11,6 +11,9 @@ from sklearn.model_selection import GroupKFold, TimeSeriesSplit, cross_validate
 from sklearn.neighbors import KNeighborsRegressor
 
 from recuse import AutoRejector, RcRRegressor, RiskRejector
+from recuse.estimators.auto.candidates import LEARNERS, choose, with_weighted
+from recuse.estimators.crossfitting import Sample, cross_fit
+from recuse.losses import SQUARED
 from recuse.metrics import rcr_scorer
 from sample_rows import NEW, X, Y
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from recuse.costs import Cost, is_constant, needs_rows, resolve
+from recuse.costs import Cost, cost_of_rows, needs_rows, resolve
 from recuse.dataframes import aligned, check_target_type, row_index, to_pandas
 from recuse.decision import SURROGATE_SCORE, Decision
 from recuse.losses import SQUARED, TargetLoss
@@ -114,7 +114,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y must be at most {_MAX_TARGET} in size, so that it can be squared, got {largest}")
         if reset and is_constant_target(target):
             raise ValueError(f"y must not be constant, got {target[0]} in all {len(target)} rows")
-        return table, target, _resolved(cost, X, table)
+        return table, target, resolve(cost, X if isinstance(cost, str) else table, len(table))
 
     def _check_target(self, y: Any, *, reset: bool) -> Floats:
         """Check the targets; return them as (row,), or as (row, output) if there are several."""
@@ -251,23 +251,15 @@ class RejectingRegressor(CheckedRegressor, ABC):
         rows : DataFrame or ndarray
             The same rows, checked and without that column. A callable cost receives them.
         """
-        if self.cost_range_ is not None:
-            return _resolved_within(self.cost_range_, cost, X, rows)
-        if cost is None:
-            if needs_rows(self.cost_):
-                raise ValueError(
-                    f"{type(self).__name__} was fitted with one cost per row, so new rows need theirs: "
-                    "pass cost=, a number or one value per row"
-                )
-            return _resolved(self.cost_, X, rows)
-        row_cost = _resolved(cost, X, rows)
-        if not self.serves_any_cost and is_constant(self.cost_) and not np.all(row_cost == self.cost_):
-            other = row_cost[row_cost != self.cost_][0]
-            raise ValueError(
-                f"{type(self).__name__} was fitted for cost {self.cost_} and cannot decide at cost {other}: "
-                "fit it again with that cost, or with one cost per row"
-            )
-        return row_cost
+        return cost_of_rows(
+            cost,
+            X,
+            rows,
+            fitted=getattr(self, "cost_", None),
+            cost_range=self.cost_range_,
+            serves_any_cost=self.cost_range_ is not None or self.serves_any_cost,
+            name=type(self).__name__,
+        )
 
 
 def reject_novel(score: Floats, novelty: Floats) -> Floats:
@@ -288,29 +280,6 @@ def reject_novel(score: Floats, novelty: Floats) -> Floats:
     """
     highest = novelty.max(axis=1, initial=0.0)
     return np.where(highest >= 1, np.minimum(score, 0) - highest, score)
-
-
-def _resolved(cost: Cost, X: Any, rows: Any) -> Floats:
-    """Resolve a column name in the table of the user, and a callable on the checked rows."""
-    return resolve(cost, X if isinstance(cost, str) else rows, len(rows))
-
-
-def _resolved_within(cost_range: tuple[float, float], cost: Cost | None, X: Any, rows: Any) -> Floats:
-    """Resolve one cost for each row, all within the range."""
-    low, high = cost_range
-    if cost is None:
-        raise ValueError(
-            f"the model was fitted for every cost from {low} to {high}, so a decision needs one: "
-            "pass cost=, a number or one value per row"
-        )
-    row_cost = _resolved(cost, X, rows)
-    outside = (row_cost < low) | (row_cost > high)
-    if outside.any():
-        row = int(outside.argmax())
-        raise ValueError(
-            f"cost must be within {low} to {high}, the range the model was fitted for, got {row_cost[row]} at row {row}"
-        )
-    return row_cost
 
 
 def _without(X: Any, column: str) -> Any:

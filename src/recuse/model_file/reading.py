@@ -125,7 +125,9 @@ class TableReader:
         return values[:, None]
 
 
-def _read_numbers(column: ColumnSchema, cells: Any, _: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+def _read_numbers(
+    column: ColumnSchema, cells: Any, _: Any
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
     from recuse.tabular.cells import check_finite, read_numbers
     from recuse.tabular.columns import warn_of_text
 

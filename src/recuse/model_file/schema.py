@@ -170,9 +170,7 @@ def schema_of(encoder: Any) -> TableSchema:
             case CategoryColumn(flag_missing=flag):
                 levels = _levels(column)
                 marker = "" if all(level.text for level in levels) else "\\0"
-                columns.append(
-                    ColumnSchema(kind="category", had_missing=flag, levels=levels, missing=marker, **shared)
-                )
+                columns.append(ColumnSchema(kind="category", had_missing=flag, levels=levels, missing=marker, **shared))
             case _:
                 columns.append(ColumnSchema(kind="unused", reason=column.reason, **shared))
     matrix = None if encoder._named else _MATRIX

@@ -10,13 +10,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CostGrid", "mean_score"]
+__all__ = ["REJECT_ALL", "CostGrid", "mean_score"]
 
 Floats = NDArray[np.float64]
 ScoreAt = Callable[[NDArray[np.intp], float], Floats]  # rows, cost -> scores (member, row)
 
 _KNOTS = 16
-_REJECT_ALL = exp(-2)  # at this share of the lowest cost, every row is rejected
+REJECT_ALL = exp(-2)  # at this share of the lowest cost, every row is rejected
 
 
 def mean_score(scores: Floats) -> Floats:
@@ -81,7 +81,7 @@ class CostGrid:
         cost : ndarray of shape (row,)
         """
         score = self._running_maximum(score_at, np.clip(cost, self.low, self.high))
-        return score + np.log(np.clip(cost / self.low, _REJECT_ALL, 1.0))
+        return score + np.log(np.clip(cost / self.low, REJECT_ALL, 1.0))
 
     def _running_maximum(self, score_at: ScoreAt, cost: Floats) -> Floats:
         """Interpolate the running maximum of the clipped scores over the grid, averaged over the members."""

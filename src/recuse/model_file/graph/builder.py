@@ -126,6 +126,8 @@ class Value:
     name: str
     signature: Signature
 
+    __array_ufunc__ = None  # an array on the left of an operator leaves the operation to the tensor
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape, with `ROWS` for the number of rows."""

@@ -17,7 +17,6 @@ from recuse.model_file.schema import (
     UNKNOWN_TIME,
     ColumnSchema,
     TableSchema,
-    schema_of,
 )
 from recuse.tabular.columns import CategoryColumn, NumericColumn
 from recuse.tabular.dates import DateColumn
@@ -88,7 +87,9 @@ def encode_table(encoder: TableEncoder, schema: TableSchema, inputs: dict[str, V
         values = _numbers(schema, inputs, numeric)
         learned = [_trend(encoder.columns_[place]) for place in numeric]
         numbers = _encode_numbers(learned, values, keep=encoder.unseen == "keep")
-        flagged = [slices[place].stop - 1 for place, column in zip(numeric, learned, strict=True) if column.flag_missing]
+        flagged = [
+            slices[place].stop - 1 for place, column in zip(numeric, learned, strict=True) if column.flag_missing
+        ]
         blocks += [numbers.scaled, *([numbers.flags] if numbers.flags is not None else [])]
         order += [slices[place].start for place in numeric] + flagged
         novelty |= {place: numbers.novelty.columns(k, k + 1) for k, place in enumerate(numeric)}

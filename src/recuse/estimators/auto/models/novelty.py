@@ -12,13 +12,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from recuse.tabular.folds import Split
 
-__all__ = ["Novelty", "out_of_fold_novelty"]
+__all__ = ["FLOOR", "Novelty", "out_of_fold_novelty"]
 
 Floats = NDArray[np.float64]
 
 _NEIGHBOURS = 5
 _MAX_ROWS = 5000  # training rows that distances are computed to
-_FLOOR = 1e-2  # in standard deviations of a feature; keeps the logarithm finite
+FLOOR = 1e-2  # in standard deviations of a feature; keeps the logarithm finite
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Novelty:
     def __call__(self, features: Floats) -> Floats:
         """Return the novelty (row,) of rows that are not among the training rows."""
         distance, _ = self.neighbours.kneighbors(features)
-        return np.asarray(np.log(distance.mean(axis=1) + _FLOOR))
+        return np.asarray(np.log(distance.mean(axis=1) + FLOOR))
 
 
 def out_of_fold_novelty(features: Floats, splits: Sequence[Split], random: np.random.RandomState) -> Floats:

@@ -1,0 +1,128 @@
+"""Saving of fitted estimators as model files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from recuse._version import __version__
+from recuse.costs import is_constant
+from recuse.model_file.container import write_container
+from recuse.model_file.errors import ConversionError
+from recuse.model_file.graph.decision import DecisionGraph, build_decision
+from recuse.model_file.tables import pack_table
+
+__all__ = ["save"]
+
+_LIBRARIES = ("numpy", "onnx", "scikit-learn", "torch")
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Save a fitted estimator as a model file.
+
+    The file has the decision as an ONNX graph, a description of the columns and, where the estimator has them, its
+    leaderboard and its out-of-fold results. It has no code and no pickle. `recuse.load` reads it, without torch and
+    scikit-learn.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        `RcRRegressor`, `RiskRejector`, `AutoRejector`, `SelectiveNetRegressor` or `RcRImageRegressor`. Subestimators
+        must be regressors of scikit-learn with a converter: linear models, trees, forests, boosting, nearest
+        neighbours, support vectors, kernel ridge, Gaussian processes, multilayer perceptrons, and pipelines, votes and
+        stacks of these. For other classes, see `recuse.model_file.converts`.
+    path : path-like
+        Usually with the ending ".recuse". An existing file is replaced as a whole or, if an error occurs, not at all.
+
+    Raises
+    ------
+    ConversionError
+        If a part of the estimator cannot be saved. The error names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import recuse
+    >>> (X, y), _, (X_test, _) = recuse.datasets.split(recuse.datasets.load("auto_mpg"), repeat=0)
+    >>> model = recuse.RcRRegressor(cost=6.0, epochs=50, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     recuse.save(model, Path(folder) / "cars.recuse")
+    ...     served = recuse.load(Path(folder) / "cars.recuse")
+    >>> bool((served.decide(X_test).accepted == model.decide(X_test).accepted).all())
+    True
+    """
+    check_is_fitted(model)
+    decision = build_decision(model)
+    tables = {
+        name: pack_table(_columns(getattr(model, attribute)))
+        for name, attribute in (("leaderboard", "leaderboard_"), ("out_of_fold", "out_of_fold_"))
+        if hasattr(model, attribute)
+    }
+    write_container(path, _header(model, decision), {"graph": decision.graph, **tables})
+
+
+def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
+    return {
+        "recuse": __version__,
+        "libraries": {name: version(name) for name in _LIBRARIES},
+        "estimator": type(model).__name__,
+        "schema": decision.schema.to_dict(),
+        "targets": {"count": model._n_targets, "names": model._target_names},
+        "cost": _cost(model),
+        "loss": _loss(model),
+        "score_unit": model._score_unit,
+        "threshold": 0.0,
+        "has_cost_input": decision.has_cost,
+        "has_expected_loss": decision.has_expected_loss,
+        "prediction_cost": getattr(model, "_mean_cost", None) if decision.has_cost else None,
+        "certificates": [],
+        "training": {"rows": _training_rows(model), "fingerprint": _fingerprint(model)},
+    }
+
+
+def _cost(model: Any) -> dict[str, Any]:
+    """Return the cost that the model was fitted for, as far as it can be stored."""
+    stored: dict[str, Any] = {"serves_any_cost": bool(model.serves_any_cost), "range": None, "value": None}
+    if model.cost_range_ is not None:
+        return {**stored, "kind": "range", "range": list(model.cost_range_)}
+    cost = model.cost_
+    if isinstance(cost, str):
+        return {**stored, "kind": "column", "value": cost}
+    if is_constant(cost):
+        return {**stored, "kind": "number", "value": float(cost)}
+    return {**stored, "kind": "callable" if callable(cost) else "rows"}
+
+
+def _loss(model: Any) -> str:
+    from recuse import losses
+
+    try:
+        known = losses.get(model.loss_.name) == model.loss_
+    except ValueError:
+        known = False
+    if not known:
+        raise ConversionError(f"the loss {model.loss_!r} cannot be saved in a model file: use one of {losses.names()}")
+    return model.loss_.name
+
+
+def _columns(table: Any) -> dict[str, Any]:
+    return {str(name): table[name].to_numpy() for name in table.columns}
+
+
+def _training_rows(model: Any) -> int | None:
+    table = getattr(model, "out_of_fold_", None)
+    return None if table is None else len(table)
+
+
+def _fingerprint(model: Any) -> str | None:
+    """Return a checksum of the training targets and out-of-fold predictions; None without them."""
+    table = getattr(model, "out_of_fold_", None)
+    if table is None:
+        return None
+    return hashlib.sha256(np.ascontiguousarray(table.to_numpy(np.float64)).tobytes()).hexdigest()

@@ -1,0 +1,278 @@
+"""Models that were loaded from a file and run on ONNX Runtime."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse import losses
+from recuse.costs import Cost, cost_of_rows
+from recuse.dataframes import row_index
+from recuse.decision import Decision
+from recuse.model_file.container import FORMAT_VERSION, read_container
+from recuse.model_file.errors import ModelFileError
+from recuse.model_file.graph.check import check_graph
+from recuse.model_file.graph.operators import BOOL, DOUBLE, INT64, ROWS, STRING
+from recuse.model_file.header import Header
+from recuse.model_file.reading import Feeds, TableReader
+from recuse.model_file.schema import TableSchema
+from recuse.model_file.session import open_session
+from recuse.model_file.tables import Column, unpack_table
+
+__all__ = ["ServedModel", "load"]
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 512  # rows decided at once, so that intermediate results stay in the cache
+_TABLES = ("leaderboard", "out_of_fold")
+
+
+def load(path: str | os.PathLike[str]) -> ServedModel:
+    """Load a model file written by `recuse.save`.
+
+    The file is checked as a whole before anything in it is used: checksums, sizes, the header and every node of the
+    graph. It cannot run code. torch and scikit-learn are not imported.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    ServedModel
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, is not a model file, or was written by a newer version.
+
+    Examples
+    --------
+    >>> import recuse
+    >>> recuse.load("README.md")
+    Traceback (most recent call last):
+    recuse.model_file.errors.ModelFileError: README.md is not a model file ...
+    """
+    values, parts = read_container(path)
+    try:
+        return ServedModel(Header.from_dict(values), parts)
+    except ModelFileError as error:
+        raise ModelFileError(f"{Path(path)}: {error}") from error
+
+
+class ServedModel:
+    """A fitted model that was loaded from a file.
+
+    It decides like the estimator that was saved. Any number of threads may use it at once, and each call runs on one
+    thread.
+
+    Attributes
+    ----------
+    cost_ : float, str or None
+        The cost that decisions use by default: a number, the name of a column, or None if decisions need a cost.
+    cost_range_ : tuple of float or None
+        The range of costs that the model was fitted for.
+    loss_ : TargetLoss
+    schema : TableSchema
+        The columns that the model reads.
+    certificates : tuple of dict
+    estimator : str
+        Name of the estimator that was saved.
+
+    Notes
+    -----
+    `recuse.load` makes these objects.
+    """
+
+    def __init__(self, header: Header, parts: Mapping[str, bytes]) -> None:
+        if "graph" not in parts:
+            raise ModelFileError("the file has no graph: save the model again")
+        self._header, self._parts = header, parts
+        graph = parts["graph"]
+        rows = check_graph(graph, _inputs(header), _outputs(header))
+        self._session = open_session(graph)
+        self._block = min(_BLOCK, rows)
+        self._reader = TableReader(header.schema)
+        self._tables = {name: unpack_table(parts[name]) for name in _TABLES if name in parts}
+        self.loss_ = losses.get(header.loss)
+        self.cost_: float | str | None = header.cost.value
+        self.cost_range_ = header.cost.range
+        self.schema: TableSchema = header.schema
+        self.certificates = header.certificates
+        self.estimator = header.estimator
+
+    def __repr__(self) -> str:
+        return f"ServedModel({self.estimator}, {len(self.schema.names)} columns, {self._header.cost.describe()})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._header, dict(self._parts))
+
+    @property
+    def serves_any_cost(self) -> bool:
+        """Whether `decide` accepts other costs than the one the model was fitted for."""
+        return self._header.cost.serves_any_cost
+
+    @property
+    def leaderboard(self) -> dict[str, Column] | None:
+        """The columns of the leaderboard of `AutoRejector`, or None."""
+        return self._tables.get("leaderboard")
+
+    @property
+    def out_of_fold(self) -> dict[str, Column] | None:
+        """The columns of the out-of-fold results of training, or None."""
+        return self._tables.get("out_of_fold")
+
+    def decide(self, X: Any, cost: Cost | None = None) -> Decision:
+        """Predict every row and decide which predictions to accept.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame of any library, or mapping of column names to values
+            Columns are found by name if the model was fitted to a table with names. Other columns are ignored.
+        cost : float, array-like, callable or str, optional
+            Used instead of the cost of the model, if it supports that; see `serves_any_cost`.
+
+        Returns
+        -------
+        Decision
+        """
+        feeds, count = self._read(X)
+        row_cost = self._cost_of_rows(cost, X, count)
+        names = ["prediction", "score", "accepted"]
+        prediction, score, accepted = self._run(feeds, row_cost, names, count)
+        return Decision._of_checked(
+            prediction,
+            accepted,
+            score,
+            row_cost,
+            row_index(X),
+            self.loss_,
+            self._header.target_names,
+            self._header.score_unit,
+        )
+
+    def predict(self, X: Any) -> Floats:
+        """Predict every row, whether it would be accepted or not.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or mapping
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        return self._outputs(X, "prediction")
+
+    def expected_loss(self, X: Any) -> Floats:
+        """Estimate the loss of every row, in the units of the loss.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or mapping
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+
+        Raises
+        ------
+        AttributeError
+            If the estimator has no expected loss: its score is that of a surrogate.
+        """
+        if not self._header.has_expected_loss:
+            raise AttributeError(f"{self.estimator} has no expected loss, only a score: use decide")
+        return self._outputs(X, "expected_loss")
+
+    def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
+        """Compute the score of every row; a row is accepted where its score is > 0.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or mapping
+        cost : float, array-like, callable or str, optional
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self.decide(X, cost).score
+
+    def info(self) -> dict[str, Any]:
+        """Return what the file says about the model, as plain values."""
+        return {"format_version": FORMAT_VERSION, **self._header.to_dict()}
+
+    def onnx_graph(self) -> bytes:
+        """Return the bare ONNX model, which any ONNX Runtime can run."""
+        return self._parts["graph"]
+
+    def _read(self, X: Any) -> tuple[Feeds, int]:
+        feeds = self._reader.read(X)
+        return feeds, len(next(iter(feeds.values())))
+
+    def _outputs(self, X: Any, name: str) -> Floats:
+        """Return an output that does not depend on the cost of the rows."""
+        feeds, count = self._read(X)
+        cost = np.full(count, self._header.prediction_cost or 0.0)
+        return self._run(feeds, cost, [name], count)[0]
+
+    def _cost_of_rows(self, cost: Cost | None, X: Any, count: int) -> Floats:
+        if cost is None and isinstance(self.cost_, float):
+            return np.full(count, self.cost_)
+        if cost is None and self._header.cost.kind == "callable":
+            raise ValueError(
+                f"{self.estimator} was fitted with a callable as cost, which a file cannot hold: "
+                "pass cost=, the callable, a number or one value per row"
+            )
+        return cost_of_rows(
+            cost,
+            X,
+            X if np.ndim(X) == 2 else np.empty((count, 0)),
+            fitted=self.cost_,
+            cost_range=self.cost_range_,
+            serves_any_cost=self.serves_any_cost,
+            name=self.estimator,
+        )
+
+    def _run(self, feeds: Feeds, cost: Floats, names: list[str], count: int) -> list[Any]:
+        """Run the graph on blocks of rows, and return the named outputs."""
+        if self._header.has_cost_input:
+            feeds = {**feeds, "cost": cost[:, None]}
+        if count <= self._block:
+            return list(self._session.run(names, feeds))
+        starts = range(0, count, self._block)
+        blocks = [
+            self._session.run(names, {name: rows[start : start + self._block] for name, rows in feeds.items()})
+            for start in starts
+        ]
+        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+
+
+def _inputs(header: Header) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return the inputs that the graph must have."""
+    types = {"number": DOUBLE, "date": INT64, "category": STRING}
+    schema = header.schema
+    if schema.matrix is not None:
+        inputs = {schema.matrix: (DOUBLE, (ROWS, len(schema.columns)))}
+    else:
+        used = [column for column in schema.columns if column.kind != "unused"]
+        inputs = {column.input: (types[column.kind], (ROWS, 1)) for column in used}
+    return {**inputs, "cost": (DOUBLE, (ROWS, 1))} if header.has_cost_input else inputs
+
+
+def _outputs(header: Header) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return the outputs that the graph must have."""
+    count = header.target_count
+    expected = {"expected_loss": (DOUBLE, (ROWS,))} if header.has_expected_loss else {}
+    prediction = (ROWS,) if count == 1 else (ROWS, count)
+    return {
+        **expected,
+        "prediction": (DOUBLE, prediction),
+        "score": (DOUBLE, (ROWS,)),
+        "accepted": (BOOL, (ROWS,)),
+    }
