@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from numpy.typing import NDArray
 
 from recuse.model_file.errors import ModelFileError
 
-__all__ = ["open_session"]
+__all__ = ["open_session", "run_session"]
 
 
 def open_session(graph: bytes) -> Any:
@@ -30,8 +33,9 @@ def open_session(graph: bytes) -> Any:
     >>> from recuse.model_file.graph.builder import GraphBuilder
     >>> graph = GraphBuilder()
     >>> graph.output("y", graph.input("x", "double", (-1, 2)) * 2.0)
-    >>> open_session(graph.model().SerializeToString()).run(None, {"x": [[1.0, 2.0]]})
-    [array([[2., 4.]])]
+    >>> session = open_session(graph.model().SerializeToString())
+    >>> [output.name for output in session.get_outputs()]
+    ['y']
     """
     import onnxruntime
 
@@ -43,5 +47,42 @@ def open_session(graph: bytes) -> Any:
     try:
         return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-        raise ModelFileError(f"ONNX Runtime does not accept the graph ({reason}): save the model again") from error
+        raise ModelFileError(
+            f"ONNX Runtime does not accept the graph ({_reason(error)}): save the model again"
+        ) from error
+
+
+def run_session(session: Any, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the outputs of a session by name.
+
+    Parameters
+    ----------
+    session : onnxruntime.InferenceSession
+    inputs : mapping of str to ndarray
+
+    Raises
+    ------
+    ModelFileError
+        If ONNX Runtime cannot compute the outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from recuse.model_file.graph.builder import GraphBuilder
+    >>> graph = GraphBuilder()
+    >>> graph.output("y", graph.input("x", "double", (-1, 2)) * 2.0)
+    >>> run_session(open_session(graph.model().SerializeToString()), {"x": np.array([[1.0, 2.0]])})
+    {'y': array([[2., 4.]])}
+    """
+    names = [output.name for output in session.get_outputs()]
+    try:
+        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+    except Exception as error:
+        raise ModelFileError(
+            f"ONNX Runtime cannot compute the graph ({_reason(error)}): save the model again"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

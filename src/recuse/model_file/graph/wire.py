@@ -149,7 +149,11 @@ def read_message(data: memoryview, message: Message) -> dict[str, Any]:
     ModelFileError
         If the bytes are not a message of known fields.
     """
-    result: dict[str, Any] = {field.name: [] for field in message.fields.values() if field.most > 1}
+    result: dict[str, Any] = {
+        field.name: np.zeros(0, dtype=np.int64) if field.kind == "int" else []
+        for field in message.fields.values()
+        if field.most > 1
+    }
     place = 0
     while place < len(data):
         tag, after = _varint(data, place, message)
