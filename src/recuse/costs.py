@@ -169,7 +169,8 @@ def cost_of_rows(
         return _within(cost_range, cost, X, rows)
     if cost is None and (fitted is None or needs_rows(fitted)):
         raise ValueError(
-            f"{name} was fitted with one cost per row, so new rows need theirs: pass cost=, a number or one value per row"
+            f"{name} was fitted with one cost per row, so new rows need theirs: "
+            "pass cost=, a number or one value per row"
         )
     if cost is None:
         assert fitted is not None

@@ -277,6 +277,7 @@ def _sorted(cells: list[Any]) -> list[int]:
 
 
 def warn_of_text(column: pd.Series[Any], text: Flags, state: str) -> None:
+    """Warn that a column of numbers has texts, with their number and an example."""
     count, example = int(text.sum()), column.iloc[int(text.argmax())]
     warnings.warn(
         f"column {column.name!r} {state} {count:,} texts such as {example!r:.40}: they count as missing values",

@@ -62,10 +62,10 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
             objective = {"loss": "quantile", "quantile": quantile}
         case _:
             objective = {}
-    size = {"max_leaf_nodes": 12, "min_samples_leaf": 5} if n_rows < _LARGE else {}
+    size = {"max_leaf_nodes": 24, "min_samples_leaf": 5} if n_rows < _LARGE else {}
     trees = HistGradientBoostingRegressor(
-        max_iter=600 if n_rows < _LARGE else 400,
-        learning_rate=0.05 if n_rows < _LARGE else 0.1,
+        max_iter=250 if n_rows < _LARGE else 400,
+        learning_rate=0.08 if n_rows < _LARGE else 0.1,
         l2_regularization=1.0,
         max_features=0.5,
         early_stopping=False,  # the blend limits overfitting, and the time is predictable

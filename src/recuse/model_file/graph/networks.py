@@ -35,7 +35,7 @@ def stack_outputs(stack: Stack, x: Value) -> Value:
 
 
 def stack_outputs_at(stack: Stack, x: Value, knots: Floats) -> Value:
-    """Return the outputs (knot, member, row, output) for inputs (row, feature) and another input with each of some values.
+    """Return the outputs (knot, member, row, output) for inputs (row, feature) and a last input that is one of the knots.
 
     The first layer is linear in that input, so its part that depends on the features is computed once.
     """
