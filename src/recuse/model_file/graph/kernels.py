@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVR, NuSVR
 
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.model_file.errors import ConversionError
@@ -20,6 +22,8 @@ from recuse.model_file.graph.linear import affine, constant_rows
 __all__ = ["square_distances", "summed_differences"]
 
 Floats = NDArray[np.float64]
+
+_KERNELS = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian")
 
 
 def square_distances(x: Value, rows: Floats) -> Value:
@@ -139,3 +143,47 @@ def _matern_five_halves(distance: Value) -> Value:
     """Return (d^2 + 3 d + 3) exp(-d), three times the kernel."""
     negative = -distance
     return ((negative - 3.0) * negative + 3.0) * negative.unary("Exp")
+
+
+@converts(SVR, NuSVR)
+def _support_vectors(model: Any, x: Value) -> Value:
+    rows, weights = (_dense(each) for each in (model.support_vectors_, model.dual_coef_))
+    return _named(model, float(model._gamma), x, rows, weights.T) + np.asarray(model.intercept_, np.float64)
+
+
+def _dense(matrix: Any) -> Floats:
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, np.float64)
+
+
+@converts(KernelRidge)
+def _kernel_ridge(model: Any, x: Value) -> Value:
+    gamma = 1 / x.shape[1] if model.gamma is None else float(model.gamma)
+    rows = _dense(model.X_fit_)
+    return _named(model, gamma, x, rows, np.asarray(model.dual_coef_, np.float64).reshape(len(rows), -1))
+
+
+def _named(model: Any, gamma: float, x: Value, rows: Floats, weights: Floats) -> Value:
+    """Return the product of weights and the kernel that a model names; rows without weight are left out."""
+    if model.kernel not in _KERNELS:
+        raise ConversionError(
+            f"{type(model).__name__}(kernel={model.kernel!r}) cannot be saved in a model file: use kernel='rbf'"
+        )
+    kept = weights.any(axis=1)
+    if not kept.any():
+        return constant_rows(x, np.zeros(weights.shape[1]))
+    rows, weights = rows[kept], weights[kept]
+    match model.kernel:
+        case "linear":
+            return affine(x, weights.T @ rows, np.zeros(weights.shape[1]))
+        case "rbf":
+            return _gaussian(x, rows, gamma) @ weights
+        case "poly" | "polynomial":
+            return (_products(x, rows, gamma, model.coef0) ** float(model.degree)) @ weights
+        case "sigmoid":
+            return _products(x, rows, gamma, model.coef0).unary("Tanh") @ weights
+    distance = summed_differences(x * gamma, rows * gamma, lambda each: each.unary("Abs"))
+    return (-distance).unary("Exp") @ weights
+
+
+def _products(x: Value, rows: Floats, gamma: float, shift: float) -> Value:
+    return affine(x, rows * gamma, np.full(len(rows), shift))
