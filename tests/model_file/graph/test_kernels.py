@@ -52,7 +52,14 @@ def test_gaussian_process():
     assert_same_prediction(GaussianProcess(random_state=0).fit(X, y), new_rows(X))
 
 
-@pytest.mark.parametrize(("kernel", "message"), [(Matern(nu=0.7), "nu=0.7"), (ExpSineSquared(), "ExpSineSquared")])
+class Narrow(RBF):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [(Matern(nu=0.7), "nu=0.7"), (ExpSineSquared(), "ExpSineSquared"), (2.0 * Narrow() + WhiteKernel(), "Narrow")],
+)
 def test_unknown_kernels_are_refused(kernel, message):
     X, y = training_rows()
     model = GaussianProcessRegressor(kernel, optimizer=None, alpha=1e3).fit(X, y)

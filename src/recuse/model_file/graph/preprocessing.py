@@ -246,8 +246,16 @@ _FUNCTIONS: tuple[tuple[Any, Callable[[Value], Value]], ...] = (
 )
 
 
+_INVERTIBLE = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler, FunctionTransformer, QuantileTransformer)
+
+
 def inverse(model: Any, y: Value) -> Value:
     """Return the inverse transform of a fitted transformer."""
+    if type(model) not in _INVERTIBLE:
+        raise ConversionError(
+            f"the inverse of {type(model).__name__} cannot be saved in a model file: use one of "
+            f"{', '.join(each.__name__ for each in _INVERTIBLE)}"
+        )
     match model:
         case StandardScaler():
             return _uncentred(y, model.mean_ if model.with_mean else None, model.scale_)
@@ -259,13 +267,8 @@ def inverse(model: Any, y: Value) -> Value:
             return (y - _array(model.min_)) / _array(model.scale_)
         case FunctionTransformer():
             return _function_values("inverse_func", model.inverse_func, model.inv_kw_args, y)
-        case QuantileTransformer():
-            _check_uniform(model)
-            return piecewise(y, [interpolated(model.references_, column) for column in _array(model.quantiles_).T])
-    raise ConversionError(
-        f"the inverse of {type(model).__name__} cannot be saved in a model file: use StandardScaler, RobustScaler, "
-        "MinMaxScaler, MaxAbsScaler, QuantileTransformer or FunctionTransformer"
-    )
+    _check_uniform(model)
+    return piecewise(y, [interpolated(model.references_, column) for column in _array(model.quantiles_).T])
 
 
 def _uncentred(y: Value, centre: Any, scale: Any) -> Value:
