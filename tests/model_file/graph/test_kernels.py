@@ -12,6 +12,8 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
     WhiteKernel,
 )
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVR, NuSVR
 
 from graph_runs import assert_same_prediction, new_rows, training_rows
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
@@ -50,9 +52,47 @@ def test_gaussian_process():
     assert_same_prediction(GaussianProcess(random_state=0).fit(X, y), new_rows(X))
 
 
-@pytest.mark.parametrize(("kernel", "message"), [(Matern(nu=0.7), "nu=0.7"), (ExpSineSquared(), "ExpSineSquared")])
+class Narrow(RBF):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [(Matern(nu=0.7), "nu=0.7"), (ExpSineSquared(), "ExpSineSquared"), (2.0 * Narrow() + WhiteKernel(), "Narrow")],
+)
 def test_unknown_kernels_are_refused(kernel, message):
     X, y = training_rows()
     model = GaussianProcessRegressor(kernel, optimizer=None, alpha=1e3).fit(X, y)
     with pytest.raises(ConversionError, match=message):
         convert(model, GraphBuilder().input("x", "double", (-1, 5)))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "sigmoid"])
+@pytest.mark.parametrize("kind", [SVR, NuSVR])
+def test_support_vectors(kernel, kind):
+    X, y = training_rows()
+    X = X / X.std(axis=0)
+    assert_same_prediction(kind(kernel=kernel, coef0=0.3).fit(X, y), new_rows(X))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "sigmoid", "laplacian"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_kernel_ridge(kernel, n_outputs):
+    X, y = training_rows(n_outputs)
+    X = X / X.std(axis=0)
+    gamma = None if n_outputs == 1 else 0.1
+    assert_same_prediction(KernelRidge(alpha=10.0, kernel=kernel, gamma=gamma, coef0=0.1).fit(X, y), new_rows(X))
+
+
+def test_no_support_vectors():
+    X, y = training_rows()
+    assert_same_prediction(SVR(epsilon=1e6).fit(X, y), new_rows(X))
+
+
+@pytest.mark.parametrize(
+    "model", [SVR(kernel=lambda a, b: a @ b.T), KernelRidge(kernel="chi2", gamma=0.1)], ids=["SVR", "chi2"]
+)
+def test_other_kernels_are_refused(model):
+    X, y = training_rows()
+    with pytest.raises(ConversionError, match=r"kernel="):
+        convert(model.fit(np.abs(X), y), GraphBuilder().input("x", "double", (-1, 5)))

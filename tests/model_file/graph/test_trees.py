@@ -1,6 +1,7 @@
 """Converted trees predict as scikit-learn does."""
 
 import numpy as np
+import onnxruntime
 import pytest
 from sklearn.ensemble import (
     BaggingRegressor,
@@ -59,6 +60,13 @@ def test_log_link(loss):
     assert_same_prediction(model, new_rows(X))
 
 
+def test_missing_values_in_training_only():
+    X, y = training_rows()
+    some = np.where(np.random.RandomState(0).uniform(size=X.shape) < 0.3, np.nan, X)
+    for model in (HistGradientBoostingRegressor(max_iter=20), ExtraTreesRegressor(5, random_state=0)):
+        assert_same_prediction(model.fit(some, y), new_rows(X))
+
+
 def test_values_between_training_rows_go_the_same_way():
     random = np.random.RandomState(0)
     X = random.normal(size=(500, 1)).astype(np.float32).astype(np.float64)
@@ -70,8 +78,6 @@ def test_values_between_training_rows_go_the_same_way():
 
 
 def test_nodes_before_their_parents_are_moved():
-    import onnxruntime
-
     graph = GraphBuilder()
     x = graph.input("x", "double", (-1, 1))
     leaf = np.array([False, True, True, False, True])

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVR, NuSVR
 
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.model_file.errors import ConversionError
@@ -21,15 +23,29 @@ __all__ = ["square_distances", "summed_differences"]
 
 Floats = NDArray[np.float64]
 
+_PROCESS_KERNELS = (
+    kernels.ConstantKernel,
+    kernels.DotProduct,
+    kernels.Exponentiation,
+    kernels.Matern,
+    kernels.Product,
+    kernels.RationalQuadratic,
+    kernels.RBF,
+    kernels.Sum,
+    kernels.WhiteKernel,
+)
+_KERNELS = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian")
 
-def square_distances(x: Value, rows: Floats) -> Value:
-    """Return the squared distances (row, stored row), which may be below zero by a rounding error.
+
+def square_distances(x: Value, rows: Floats, sign: float = 1.0) -> Value:
+    """Return the squared distances (row, stored row), which may be below zero by a rounding error, times a sign.
 
     One product of matrices computes |x|^2 - 2 x r + |r|^2, without a pass over the distances.
     """
     square = (x * x).sum(axis=1, keepdims=True)
     extended = concat([x, square, constant_rows(x, [1.0])], 1)
-    return extended @ np.vstack([-2 * rows.T, np.ones((1, len(rows))), (rows**2).sum(axis=1)])
+    matrix = np.vstack([-2 * rows.T, np.ones((1, len(rows))), (rows**2).sum(axis=1)])
+    return extended @ (sign * matrix)
 
 
 def summed_differences(x: Value, rows: Floats, function: Callable[[Value], Value]) -> Value:
@@ -49,9 +65,24 @@ def _gaussian_process(model: Any, x: Value) -> Value:
         raise ConversionError(
             "GaussianProcessRegressor without training rows cannot be saved in a model file: fit it first"
         )
+    _check_kernel(model.kernel_)
     weights = np.asarray(model.alpha_, np.float64).reshape(len(model.X_train_), -1)
     mean, scale = (np.asarray(each, np.float64).reshape(-1) for each in (model._y_train_mean, model._y_train_std))
     return _weighted(model.kernel_, x, np.asarray(model.X_train_, np.float64), weights * scale) + mean
+
+
+def _check_kernel(kernel: Any) -> None:
+    """Check that a kernel and its parts are of known types; a subclass may compute something else."""
+    if type(kernel) not in _PROCESS_KERNELS:
+        raise ConversionError(
+            f"GaussianProcessRegressor(kernel={kernel}) cannot be saved in a model file: use a sum, product or power "
+            "of RBF, Matern, RationalQuadratic, DotProduct, ConstantKernel and WhiteKernel"
+        )
+    if type(kernel) is kernels.Matern and kernel.nu not in (0.5, 1.5, 2.5, np.inf):
+        raise ConversionError(f"Matern(nu={kernel.nu}) cannot be saved in a model file: use nu=0.5, 1.5, 2.5 or inf")
+    for name in ("k1", "k2", "kernel"):
+        if hasattr(kernel, name):
+            _check_kernel(getattr(kernel, name))
 
 
 def _weighted(kernel: Any, x: Value, rows: Floats, weights: Floats) -> Value:
@@ -70,8 +101,7 @@ def _weighted(kernel: Any, x: Value, rows: Floats, weights: Floats) -> Value:
         case kernels.DotProduct():
             return affine(x, weights.T @ rows, kernel.sigma_0**2 * weights.sum(axis=0))
         case kernels.Matern(nu=2.5):
-            distance = _distances(x / kernel.length_scale, rows / kernel.length_scale, 5.0)
-            return _matern_five_halves(distance) @ (weights / 3)
+            return _matern_five_halves(_distances(x, rows, 5**0.5 / _lengths(kernel))) @ (weights / 3)
     return _cells(kernel, x, rows) @ weights
 
 
@@ -91,51 +121,86 @@ def _cells(kernel: Any, x: Value, rows: Floats) -> Value:
         case kernels.DotProduct():
             return affine(x, rows, np.full(len(rows), kernel.sigma_0**2))
         case kernels.RationalQuadratic():
-            square = _squares(x, rows, 1 / (2 * kernel.alpha * kernel.length_scale**2)).unary("Relu")
-            return (square + 1.0) ** -float(kernel.alpha)
+            scale = (2 * kernel.alpha) ** -0.5 / _lengths(kernel)
+            return (square_distances(x * scale, rows * scale).unary("Relu") + 1.0) ** -float(kernel.alpha)
         case kernels.Matern():
-            return _matern(kernel, x / kernel.length_scale, rows / kernel.length_scale)
-        case kernels.RBF():
-            return _gaussian(x / kernel.length_scale, rows / kernel.length_scale, 0.5)
-    raise ConversionError(
-        f"GaussianProcessRegressor(kernel={kernel}) cannot be saved in a model file: use a sum or product of RBF, "
-        "Matern, RationalQuadratic, DotProduct, ConstantKernel and WhiteKernel"
-    )
+            return _matern(kernel, x, rows)
+    return _gaussian(x, rows, 0.5**0.5 / _lengths(kernel))
 
 
-def _squares(x: Value, rows: Floats, factor: float) -> Value:
-    """Return squared distances times a factor > 0."""
-    return square_distances(x * factor**0.5, rows * factor**0.5)
+def _lengths(kernel: Any) -> Floats:
+    return np.asarray(kernel.length_scale, np.float64)
 
 
-def _distances(x: Value, rows: Floats, factor: float) -> Value:
-    return _squares(x, rows, factor).unary("Relu").unary("Sqrt")
+def _distances(x: Value, rows: Floats, scale: Floats | np.float64) -> Value:
+    return square_distances(x * scale, rows * scale).unary("Relu").unary("Sqrt")
 
 
-def _gaussian(x: Value, rows: Floats, factor: float) -> Value:
-    """Return exp(-factor * d^2)."""
-    square = (x * x).sum(axis=1, keepdims=True) * -factor
-    extended = concat([x, square, constant_rows(x, [1.0])], 1)
-    exponent = np.vstack([2 * factor * rows.T, np.ones((1, len(rows))), -factor * (rows**2).sum(axis=1)])
-    return (extended @ exponent).unary("Exp")
+def _gaussian(x: Value, rows: Floats, scale: Floats | np.float64) -> Value:
+    """Return exp(-d^2), where d is the distance of scaled rows."""
+    return square_distances(x * scale, rows * scale, sign=-1.0).unary("Exp")
 
 
 def _matern(kernel: Any, x: Value, rows: Floats) -> Value:
+    scale = 1 / _lengths(kernel)
     match kernel.nu:
         case 0.5:
             # not smooth at 0, where the rounding error of |x|^2 - 2 x r + |r|^2 would show
-            return (-summed_differences(x, rows, lambda each: each * each).unary("Sqrt")).unary("Exp")
+            square = summed_differences(x * scale, rows * scale, lambda each: each * each)
+            return (-square.unary("Sqrt")).unary("Exp")
         case 1.5:
-            distance = _distances(x, rows, 3.0)
-            return (distance + 1.0) / distance.unary("Exp")
+            negative = -_distances(x, rows, 3**0.5 * scale)
+            return (1.0 - negative) * negative.unary("Exp")
         case 2.5:
-            return _matern_five_halves(_distances(x, rows, 5.0)) / 3.0
-        case np.inf:
-            return _gaussian(x, rows, 0.5)
-    raise ConversionError(f"Matern(nu={kernel.nu}) cannot be saved in a model file: use nu=0.5, 1.5, 2.5 or inf")
+            return _matern_five_halves(_distances(x, rows, 5**0.5 * scale)) / 3.0
+    return _gaussian(x, rows, 0.5**0.5 * scale)
 
 
 def _matern_five_halves(distance: Value) -> Value:
     """Return (d^2 + 3 d + 3) exp(-d), three times the kernel."""
     negative = -distance
     return ((negative - 3.0) * negative + 3.0) * negative.unary("Exp")
+
+
+@converts(SVR, NuSVR)
+def _support_vectors(model: Any, x: Value) -> Value:
+    rows, weights = (_dense(each) for each in (model.support_vectors_, model.dual_coef_))
+    return _named(model, float(model._gamma), x, rows, weights.T) + np.asarray(model.intercept_, np.float64)
+
+
+def _dense(matrix: Any) -> Floats:
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, np.float64)
+
+
+@converts(KernelRidge)
+def _kernel_ridge(model: Any, x: Value) -> Value:
+    gamma = 1 / x.shape[1] if model.gamma is None else float(model.gamma)
+    rows = _dense(model.X_fit_)
+    return _named(model, gamma, x, rows, np.asarray(model.dual_coef_, np.float64).reshape(len(rows), -1))
+
+
+def _named(model: Any, gamma: float, x: Value, rows: Floats, weights: Floats) -> Value:
+    """Return the product of weights and the kernel that a model names; rows without weight are left out."""
+    if model.kernel not in _KERNELS:
+        raise ConversionError(
+            f"{type(model).__name__}(kernel={model.kernel!r}) cannot be saved in a model file: use kernel='rbf'"
+        )
+    kept = weights.any(axis=1)
+    if not kept.any():
+        return constant_rows(x, np.zeros(weights.shape[1]))
+    rows, weights = rows[kept], weights[kept]
+    match model.kernel:
+        case "linear":
+            return affine(x, weights.T @ rows, np.zeros(weights.shape[1]))
+        case "rbf":
+            return _gaussian(x, rows, np.float64(gamma**0.5)) @ weights
+        case "poly" | "polynomial":
+            return (_products(x, rows, gamma, model.coef0) ** float(model.degree)) @ weights
+        case "sigmoid":
+            return _products(x, rows, gamma, model.coef0).unary("Tanh") @ weights
+    distance = summed_differences(x * gamma, rows * gamma, lambda each: each.unary("Abs"))
+    return (-distance).unary("Exp") @ weights
+
+
+def _products(x: Value, rows: Floats, gamma: float, shift: float) -> Value:
+    return affine(x, rows * gamma, np.full(len(rows), shift))
