@@ -52,9 +52,9 @@ def load_and_decide(path: str) -> bytes:
     header, parts = read_container(path)
     tables = [unpack_table(data) for name, data in parts.items() if name != "graph"]
     inputs, outputs = (_declared(header.get(key)) for key in ("inputs", "outputs"))
-    check_graph(parts.get("graph", b""), inputs, outputs)
+    rows = min(3, check_graph(parts.get("graph", b""), inputs, outputs))
     session = open_session(parts.pop("graph"))
-    results = run_session(session, {name: three_rows(*declared) for name, declared in inputs.items()})
+    results = run_session(session, {name: some_rows(rows, *declared) for name, declared in inputs.items()})
     return b"".join(array.tobytes() for array in results.values()) + repr(tables).encode()
 
 
@@ -68,9 +68,9 @@ def _declared(values: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
     return pairs
 
 
-def three_rows(dtype: str, shape: Sequence[int]) -> np.ndarray:
+def some_rows(rows: int, dtype: str, shape: Sequence[int]) -> np.ndarray:
     """Return ordinary numbers, numbers that are not finite, and large numbers."""
-    sizes = [3 if size == ROWS else size for size in shape]
+    sizes = [rows if size == ROWS else size for size in shape]
     if dtype == "string":
         return np.resize(np.array(["a", "", "\u20ac"], dtype=object), sizes)
     values = np.resize(np.array([0.5, np.nan, -1e300, 3.0, -np.inf, 7e18, -1.0]), sizes)
@@ -299,7 +299,8 @@ def _edit_tensor(tensor: onnx.TensorProto, rng: Generator) -> None:
         tensor.data_type = int(rng.integers(20))
     else:
         special = (np.nan, np.inf, -np.inf, 1e308, 0.0) if array.dtype.kind == "f" else _NUMBERS
-        array.flat[int(rng.integers(array.size))] = _any(special, rng)
+        with np.errstate(over="ignore"):
+            array.flat[int(rng.integers(array.size))] = _any(special, rng)
         tensor.raw_data = array.tobytes()
 
 
@@ -330,7 +331,7 @@ _EDITS = (
 def random_graph(rng: Generator) -> GraphBuilder:
     """Return a graph of random nodes that the rules of the operators accept."""
     graph = GraphBuilder()
-    dtype = _any(("double", "float", "int64", "bool", "string"), rng) if rng.random() < 0.3 else "double"
+    dtype = _any(("double", "double", "float", "float", "int64", "bool", "string"), rng)
     values = [
         graph.input("x", dtype, _any([(ROWS, 3), (ROWS,), (ROWS, 1), (ROWS, 2, 4), (3, ROWS), (ROWS, 2, 6, 6)], rng))
     ]
@@ -347,8 +348,10 @@ def random_graph(rng: Generator) -> GraphBuilder:
 
 def _random_node(graph: GraphBuilder, values: list[Value], rng: Generator) -> tuple[Value, ...]:
     operator = _any(list(OPERATORS), rng)
-    count = int(rng.integers(1, 5))
-    inputs = [_any(values, rng) if rng.random() < 0.6 else _random_constant(graph, rng) for _ in range(count)]
+    count = 2 if rng.random() < 0.5 else int(rng.integers(1, 5))
+    inputs = [
+        _any(values, rng) if rng.random() < 0.6 else _random_constant(graph, values[0], rng) for _ in range(count)
+    ]
     if operator in _SECOND:
         inputs = [inputs[0], *(graph.constant(_SECOND[operator](inputs[0], rng), "int64") for _ in range(1))]
     if operator == "Slice":
@@ -384,11 +387,12 @@ _SECOND: Mapping[str, Callable[[Value, Generator], list[int]]] = {
 }
 
 
-def _random_constant(graph: GraphBuilder, rng: Generator) -> Value:
+def _random_constant(graph: GraphBuilder, like: Value, rng: Generator) -> Value:
     shape = _any(
         [(), (1,), (3,), (1, 3), (3, 1), (3, 2), (2, 4), (4, 3), (2, 4, 2), (4, 2, 3, 3), (2, 1, 3, 3), (6, 6)], rng
     )
-    dtype = _any(("double", "double", "float", "int64", "bool"), rng)
+    dtype = _any(("double", "float", "int64", "bool", like.dtype, like.dtype, like.dtype), rng)
+    dtype = "int64" if dtype == "string" else dtype
     array = np.asarray(rng.normal(size=shape) * 10.0 ** int(rng.integers(-3, 4)))
     if dtype == "int64":
         array = rng.choice(np.array(_NUMBERS), size=shape) if rng.random() < 0.3 else rng.integers(0, 4, size=shape)
@@ -436,6 +440,9 @@ def _random_trees(value: Value, rng: Generator) -> dict[str, Any]:
 def hostile_graphs() -> dict[str, onnx.ModelProto]:
     """Return graphs that would crash ONNX Runtime, read files or take much memory, by name."""
     add = ("Add", ["x", "x"], {})
+    image, sizes = ("Reshape", ["x", "shape"], {}), np.array([-1, 1, 1, 3])
+    window = {"kernel_shape": [1, 2]}
+    joins = [("Concat", [f"v{place - 1}" if place else "x"] * 8, {"axis": 1}) for place in range(9)]
     result = {
         "unknown operator": _chain([("Loop", ["x"], {})]),
         "unknown domain": _chain([("Add", ["x", "x"], {"domain": "com.microsoft"})]),
@@ -451,11 +458,20 @@ def hostile_graphs() -> dict[str, onnx.ModelProto]:
         "squeeze without axes": _chain([("Squeeze", ["x", "axes"], {})], axes=np.zeros(0, dtype=np.int64)),
         "empty constant": _chain([("Concat", ["x", "none"], {"axis": 1})], none=np.zeros((1, 0))),
         "text constant": _chain([add], text=np.array(["a"], dtype=object)),
-        "broadcasts": _chain([("Mul", ["x", "wide"], {})], wide=np.ones((4000, 500, 3))),
-        "products of constants": _chain([("MatMul", ["c", "r"], {})], c=np.ones((20000, 1)), r=np.ones((1, 20000))),
-        "joins": _chain([("Concat", [f"v{place - 1}" if place else "x"] * 8, {"axis": 1}) for place in range(9)]),
-        "huge window": _chain([("MaxPool", ["x"], {"kernel_shape": [2**40, 2**40]})]),
-        "negative strides": _chain([("MaxPool", ["x"], {"kernel_shape": [2, 2], "strides": [-1, -1]})]),
+        "joins": _with(_chain(joins), lambda model: _declare(model, ["rows", 3 * 8**9])),
+        "huge window": _chain([image, ("MaxPool", ["v0"], {"kernel_shape": [2**40, 2**40]})], shape=sizes),
+        "negative strides": _chain([image, ("MaxPool", ["v0"], {**window, "strides": [-1, -1]})], shape=sizes),
+        "huge pads": _chain([image, ("MaxPool", ["v0"], {**window, "pads": [2**40] * 4})], shape=sizes),
+        "broadcasts": _with(
+            _chain(
+                [("Reshape", ["x", "s"], {}), ("Mul", ["v0", "w"], {})], s=np.array([-1, 1, 3]), w=np.ones((2**23, 1))
+            ),
+            lambda model: _declare(model, ["rows", 2**23, 3]),
+        ),
+        "products of constants": _with(
+            _chain([("MatMul", ["c", "r"], {})], c=np.ones((20000, 1)), r=np.ones((1, 20000))),
+            lambda model: _declare(model, [20000, 20000]),
+        ),
         "many nodes": _chain([("Abs", [f"v{place - 1}" if place else "x"], {}) for place in range(30_000)]),
         "old operators": _with(_chain([add]), lambda model: setattr(model.opset_import[0], "version", 7)),
         "function": _with(_chain([add]), lambda model: model.functions.add(name="Add")),
@@ -467,6 +483,31 @@ def hostile_graphs() -> dict[str, onnx.ModelProto]:
         "default of an input": _chain([add], x=np.ones((1, 3))),
     }
     return {**result, **_hostile_trees()}
+
+
+def largest_graphs() -> dict[str, onnx.ModelProto]:
+    """Return graphs that take nearly all the memory that a graph may take."""
+    size, nodes = 5000, np.arange(830_000)
+    product = [("MatMul", ["x", "a"], {}), ("MatMul", ["v0", "b"], {})]
+    weights = _chain(product, a=np.ones((3, size)), b=np.ones((size, 4700)))
+    stumps = {
+        **dict.fromkeys(("nodes_featureids", "nodes_truenodeids"), np.zeros_like(nodes)),
+        **dict.fromkeys(("nodes_trueleafs", "nodes_falseleafs"), np.ones_like(nodes)),
+        **{"nodes_falsenodeids": nodes, "tree_roots": nodes, "leaf_targetids": np.zeros_like(nodes)},
+        **{"nodes_splits": np.zeros(len(nodes)), "leaf_weights": np.ones(len(nodes))},
+        "nodes_modes": np.zeros(len(nodes), dtype=np.uint8),
+    }
+    wide = [("Reshape", ["x", "s"], {}), ("Mul", ["v0", "w"], {})]
+    return {
+        "many weights": _with(weights, lambda model: _declare(model, ["rows", 4700])),
+        "many trees": _with(
+            _chain([("TreeEnsemble", ["x"], {**trees(), **stumps})]), lambda model: _declare(model, ["rows", 1])
+        ),
+        "wide results": _with(
+            _chain(wide, s=np.array([-1, 1, 3]), w=np.ones((5_000_000, 1))),
+            lambda model: _declare(model, ["rows", 5_000_000, 3]),
+        ),
+    }
 
 
 def _hostile_trees() -> dict[str, onnx.ModelProto]:
@@ -529,6 +570,10 @@ def _divided(operator: str, divisor: list[int] | None) -> onnx.ModelProto:
 def _with(model: onnx.ModelProto, change: Callable[[onnx.ModelProto], Any]) -> onnx.ModelProto:
     change(model)
     return model
+
+
+def _declare(model: onnx.ModelProto, shape: list[Any]) -> None:
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.DOUBLE, shape))
 
 
 def _external(model: onnx.ModelProto) -> None:
@@ -607,7 +652,7 @@ def cases(files: Sequence[bytes], count: int, seed: int) -> Iterator[Case]:
         yield Case("untouched", data, place, forged=False)
     header, parts = opened[0]
     named = [Case(f"container: {name}", data) for name, data in hostile_containers(header, parts).items()]
-    for name, model in hostile_graphs().items():
+    for name, model in {**hostile_graphs(), **(largest_graphs() if count >= 1000 else {})}.items():
         data = container(_signature(model), {"graph": model.SerializeToString()})
         named.append(Case(f"graph: {name}", data))
     yield from named

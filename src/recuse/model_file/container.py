@@ -284,7 +284,8 @@ def _listed_parts(listed: Any, parts_length: int, name: str) -> list[dict[str, A
         if not _PART_NAME.fullmatch(part["name"]):
             raise ModelFileError(f"{name}: the part name {part['name'][:64]!r} must match {_PART_NAME.pattern}")
         if part["stored"] < 0 or not 0 <= part["raw"] <= MAX_RAW:
-            raise ModelFileError(f"{name}: part {part['name']!r} declares {part['raw']} bytes, more than {MAX_RAW}")
+            sizes = f"{part['stored']} stored and {part['raw']} raw bytes"
+            raise ModelFileError(f"{name}: part {part['name']!r} declares {sizes}, not 0 to {MAX_RAW}")
         if part["compression"] not in ("none", "zlib"):
             raise ModelFileError(
                 f"{name}: part {part['name']!r} has the unknown compression {part['compression'][:64]!r}"

@@ -37,7 +37,7 @@ MAX_FIXED_BYTES = 2**26  # all tensors that are computed without the rows, which
 MAX_BLOCK = 1024  # rows decided at once
 
 # memory that ONNX Runtime takes at most while it opens a session: measured with version 1.31
-_COPIES = 2.1  # of the bytes of a graph
+_COPIES = 3.1  # of the bytes of a graph, with the one that the caller holds
 _TREE_BYTES = 320  # for each node and each leaf of a tree
 _NODE_BYTES = 6_000  # for each node of a graph
 _MAX_NAME = 256

@@ -48,6 +48,7 @@ _MAX_TREE_NODES = 2_000_000  # ONNX Runtime takes about 300 bytes for each node 
 DOUBLE, FLOAT, INT64, BOOL, STRING, UINT8 = "double", "float", "int64", "bool", "string", "uint8"
 _NUMBERS = (DOUBLE, FLOAT, INT64)
 _REALS = (DOUBLE, FLOAT)
+_SINGLE = (FLOAT,)  # for operators that ONNX Runtime has for this type only
 _CAST_TYPES = {1: FLOAT, 7: INT64, 9: BOOL, 11: DOUBLE}  # TensorProto.DataType
 
 Shape = tuple[int, ...]
@@ -253,7 +254,9 @@ def _concat(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     _count(inputs, 1, 100_000)
     dtype = _same_type(inputs, (*_NUMBERS, BOOL, STRING))
     shapes = [each.shape for each in inputs]
-    axis = _axis(attrs.get("axis", 0), len(shapes[0]))
+    if "axis" not in attrs:
+        raise ValueError("attribute 'axis' is missing")
+    axis = _axis(attrs["axis"], len(shapes[0]))
     others = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
     if len({len(shape) for shape in shapes}) > 1 or len(others) > 1 or any(shape[axis] == ROWS for shape in shapes):
         raise ValueError(f"tensors of shapes {shapes[:3]} cannot be joined along axis {axis}")
@@ -417,7 +420,7 @@ def _check_between(name: str, values: NDArray[np.int64], low: int, high: int) ->
 
 def _conv(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     _count(inputs, 2, 3)
-    dtype = _same_type(inputs, _REALS)
+    dtype = _same_type(inputs, _SINGLE)
     image, kernel = inputs[0].shape, inputs[1].shape
     group = attrs.get("group", 1)
     if len(image) != 4 or len(kernel) != 4 or inputs[1].value is None or ROWS in image[1:] or group < 1:
@@ -455,7 +458,7 @@ def _window(size: Sequence[int], kernel: Sequence[int], attrs: Attributes) -> tu
 
 def _global_pool(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
     _count(inputs, 1)
-    shape = _of_type(inputs[0], _REALS).shape
+    shape = _of_type(inputs[0], _SINGLE).shape
     if len(shape) != 4 or ROWS in shape[1:]:
         raise ValueError(f"pooling needs images, got shape {shape}")
     return Signature(inputs[0].dtype, (*shape[:2], 1, 1))
@@ -466,8 +469,9 @@ def _per_row(shape: Shape) -> int:
 
 
 OPERATORS: Mapping[str, Rule] = {
-    **{name: _unary() for name in ("Exp", "Floor", "Log", "Relu", "Sigmoid", "Sin", "Sqrt", "Tanh", "Erf")},
-    **{name: _unary(attributes=("alpha",)) for name in ("Elu", "LeakyRelu")},
+    **{name: _unary() for name in ("Exp", "Floor", "Log", "Relu", "Sigmoid", "Sin", "Sqrt", "Tanh")},
+    "Erf": _unary(_SINGLE),
+    **{name: _unary(_SINGLE, attributes=("alpha",)) for name in ("Elu", "LeakyRelu")},
     "Abs": _unary(_NUMBERS),
     "Neg": _unary(_NUMBERS),
     "IsNaN": _unary(_REALS, BOOL),

@@ -42,6 +42,11 @@ class Message:
     fields: Mapping[int, Field]
     forbidden: Mapping[int, str]
 
+    @property
+    def article(self) -> str:
+        """The article of the name."""
+        return "an" if self.name[0] in "aio" else "a"
+
 
 @dataclass(frozen=True)
 class Field:
@@ -178,7 +183,7 @@ def read_message(data: memoryview, message: Message) -> dict[str, Any]:
 
 
 def _invalid(message: Message, reason: str) -> ModelFileError:
-    return ModelFileError(f"the graph is not valid: a {message.name} {reason}; save the model again")
+    return ModelFileError(f"the graph is not valid: {message.article} {message.name} {reason}; save the model again")
 
 
 def _field(message: Message, tag: int) -> Field:
