@@ -24,7 +24,12 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "relu",
+    "sigmoid",
+    "silu",
+    "softmax",
     "softplus",
+    "standardised",
 ]
 
 Handler = Callable[..., Any]
