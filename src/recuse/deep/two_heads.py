@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from recuse.metrics.tensor_rows import cost_rows
 
-__all__ = ["TwoHeads"]
+__all__ = ["COST_FLOOR", "TwoHeads"]
+
+COST_FLOOR = 1e-6  # keeps the logarithm of a cost of zero finite
 
 
 class TwoHeads(nn.Module):
@@ -116,8 +118,7 @@ def _mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
 def _log_cost(cost: Tensor | None, features: Tensor) -> Tensor:
     if cost is None:
         raise ValueError("forward needs the cost of each row with cost_input=True: pass cost, got None")
-    floor = 1e-6  # keeps the logarithm of a cost of zero finite
-    return (cost_rows(cost, features[:, 0])[:, None] + floor).log()
+    return (cost_rows(cost, features[:, 0])[:, None] + COST_FLOOR).log()
 
 
 def _fresh_copy(backbone: nn.Module) -> nn.Module:

@@ -86,6 +86,11 @@ class TestLearning:
         assert model.evaluate((NEW, NEW_Y))["rcr_loss"] == pytest.approx(model.validation_loss_, rel=1e-4)
         assert model.validation_loss_ == losses.min()
 
+    def test_it_knows_the_shape_of_the_training_images(self):
+        model = make(epochs=1, augment=lambda image, random: image[:, 1:, :6]).fit(IMAGES[:, :, :, :6], Y)
+        assert model.image_shape_ == (2, 8, 6)
+        assert model.n_channels_ == 2
+
     def test_units_of_the_target_do_not_matter(self):
         one, other = make(cost=1.0).fit(IMAGES, Y), make(cost=100.0).fit(IMAGES, 10 * Y + 7)
         np.testing.assert_allclose(other.predict(NEW), 10 * one.predict(NEW) + 7, rtol=1e-3, atol=0.05)

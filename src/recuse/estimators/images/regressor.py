@@ -99,6 +99,8 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         Device of the network.
     n_channels_ : int
         Number of channels of the images.
+    image_shape_ : tuple of int
+        Channels, height and width of the first training image, before `augment`.
     cost_ : the cost fitted for
     best_epoch_ : int
     validation_loss_ : float
@@ -184,7 +186,8 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
             train, held_out = self._split(rows, validation, seed)
             if np.ptp(train.y) == 0:
                 raise ValueError(f"y must not be constant, got {train.y[0]} in all {len(train)} rows")
-            self.n_channels_ = len(image_of(train.images, int(train.index[0])))
+            self.image_shape_ = tuple(image_of(train.images, int(train.index[0])).shape)
+            self.n_channels_ = self.image_shape_[0]
             self._mean, self._scale = float(train.y.mean()), float(train.y.std())
             slow_start = slow_start_epochs(self.slow_start, self.epochs)
             if self.checkpoint_dir is not None:
