@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from recuse import losses
 from recuse.model_file.errors import ModelFileError
-from recuse.model_file.schema import TableSchema
+from recuse.model_file.schema import ImageSchema, TableSchema, schema_from_dict
 
 __all__ = ["CostHeader", "Header"]
 
@@ -54,7 +54,7 @@ class Header:
     Attributes
     ----------
     estimator : str
-    schema : TableSchema
+    schema : TableSchema or ImageSchema
     cost : CostHeader
     loss : str
         Name of the loss.
@@ -71,7 +71,7 @@ class Header:
     """
 
     estimator: str
-    schema: TableSchema
+    schema: TableSchema | ImageSchema
     cost: CostHeader
     loss: str
     score_unit: str
@@ -101,7 +101,7 @@ class Header:
             raise ModelFileError("the header has certificates that cannot be read")
         return cls(
             _entry(values, "estimator", str),
-            TableSchema.from_dict(_entry(values, "schema", dict)),
+            schema_from_dict(_entry(values, "schema", dict)),
             _cost_of(cost),
             loss,
             _entry(values, "score_unit", str),

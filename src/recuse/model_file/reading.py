@@ -1,4 +1,4 @@
-"""Conversion of a user's table to the inputs of a graph."""
+"""Conversion of a user's table or images to the inputs of a graph."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.dataframes import is_frame, to_pandas
-from recuse.model_file.schema import MISSING_TIME, UNKNOWN_TIME, ColumnSchema, TableSchema
+from recuse.model_file.schema import MISSING_TIME, UNKNOWN_TIME, ColumnSchema, ImageSchema, TableSchema
 
-__all__ = ["TableReader"]
+__all__ = ["Feeds", "ImageReader", "TableReader"]
 
 Floats = NDArray[np.float64]
 Feeds = dict[str, NDArray[Any]]
@@ -123,6 +123,32 @@ class TableReader:
             new_gap = gap & (not column.had_missing)
             raise_if_unseen(column, cells, Cells(np.zeros(0), unknown, new_gap))
         return values[:, None]
+
+
+class ImageReader:
+    """Reads images of one size.
+
+    Parameters
+    ----------
+    schema : ImageSchema
+    """
+
+    def __init__(self, schema: ImageSchema) -> None:
+        self.schema = schema
+
+    def read(self, X: Any) -> Feeds:
+        """Return images (row, channel, height, width) as floats; bytes are scaled to [-1, 1]."""
+        images = np.asarray(X)
+        if images.ndim != 4 or images.shape[1:] != self.schema.shape or len(images) == 0:
+            raise ValueError(f"images must have shape (n, {', '.join(map(str, self.schema.shape))}), got {images.shape}")
+        if images.dtype == np.uint8:
+            return {"image": images.astype(np.float32) / np.float32(127.5) - np.float32(1)}
+        if images.dtype.kind != "f":
+            raise ValueError(f"images must be uint8 (0 to 255) or floats, got {images.dtype}")
+        if not np.isfinite(images).all():
+            row = int(np.argmin(np.isfinite(images).all(axis=(1, 2, 3))))
+            raise ValueError(f"images must be finite, got NaN or infinity in row {row}")
+        return {"image": np.ascontiguousarray(images, dtype=np.float32)}
 
 
 def _read_numbers(

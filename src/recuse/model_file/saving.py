@@ -108,7 +108,7 @@ def _loss(model: Any) -> str:
         known = False
     if not known:
         raise ConversionError(f"the loss {model.loss_!r} cannot be saved in a model file: use one of {losses.names()}")
-    return model.loss_.name
+    return str(model.loss_.name)
 
 
 def _columns(table: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Description of the table that a saved model reads: columns with types, ranges and categories."""
+"""Description of what a saved model reads: the columns of a table with types, ranges and categories, or images."""
 
 from __future__ import annotations
 
@@ -8,8 +8,22 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
 from recuse.model_file.errors import ConversionError, ModelFileError
+from recuse.model_file.graph.operators import DOUBLE, FLOAT, INT64, ROWS, STRING
 
-__all__ = ["MISSING_TIME", "UNKNOWN_TIME", "ColumnSchema", "Kind", "Level", "TableSchema", "schema_of"]
+__all__ = [
+    "MISSING_TIME",
+    "UNKNOWN_TIME",
+    "ColumnSchema",
+    "ImageSchema",
+    "Inputs",
+    "Kind",
+    "Level",
+    "TableSchema",
+    "schema_from_dict",
+    "schema_of",
+]
+
+Inputs = dict[str, tuple[str, tuple[int, ...]]]  # type and shape by name
 
 Kind = Literal["number", "date", "category", "unused"]
 
@@ -17,6 +31,7 @@ MISSING_TIME = -(2**63)  # NaT of numpy
 UNKNOWN_TIME = -(2**63) + 1  # a cell that is not a date
 _RESERVED = {"cost", "prediction", "expected_loss", "score", "accepted"}
 _KINDS = ("number", "date", "category", "unused")
+_TYPES = {"number": DOUBLE, "date": INT64, "category": STRING}
 _MATRIX = "X"
 
 
@@ -102,9 +117,16 @@ class TableSchema:
         """The names of the columns that are used."""
         return [column.name for column in self.columns if column.kind != "unused"]
 
+    def inputs(self) -> Inputs:
+        """Return the inputs of the graph: one for each used column, or one matrix for a table without names."""
+        if self.matrix is not None:
+            return {self.matrix: (DOUBLE, (ROWS, len(self.columns)))}
+        used = [column for column in self.columns if column.kind != "unused"]
+        return {column.input: (_TYPES[column.kind], (ROWS, 1)) for column in used}
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return asdict(self)
+        return {"kind": "table", **asdict(self)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -118,6 +140,45 @@ class TableSchema:
         if not valid_matrix or schema.unseen not in ("novel", "error", "keep") or not columns:
             raise ModelFileError("the header has no valid schema of the columns")
         return schema
+
+
+@dataclass(frozen=True)
+class ImageSchema:
+    """Images of one size.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Channels, height and width.
+    """
+
+    shape: tuple[int, int, int]
+
+    def inputs(self) -> Inputs:
+        """Return the input of the graph."""
+        return {"image": (FLOAT, (ROWS, *self.shape))}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {"kind": "image", "shape": list(self.shape)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote; raise a ModelFileError if a value is wrong."""
+        shape = values.get("shape")
+        if not isinstance(shape, list) or len(shape) != 3 or not all(type(size) is int and size > 0 for size in shape):
+            raise ModelFileError(f"the header has no valid size of the images: {shape!r:.80}")
+        return cls((shape[0], shape[1], shape[2]))
+
+
+def schema_from_dict(values: Mapping[str, Any]) -> TableSchema | ImageSchema:
+    """Read the schema of a table or of images from the header of a file."""
+    match values.get("kind"):
+        case "table":
+            return TableSchema.from_dict({name: value for name, value in values.items() if name != "kind"})
+        case "image":
+            return ImageSchema.from_dict(values)
+    raise ModelFileError(f"the header must describe a table or images, got {values.get('kind')!r:.80}")
 
 
 def _column_of(values: Mapping[str, Any]) -> ColumnSchema:
@@ -151,30 +212,30 @@ def schema_of(encoder: Any) -> TableSchema:
     >>> [(column.name, column.kind) for column in schema.columns]
     [('weight', 'number'), ('origin', 'category')]
     """
+    columns = tuple(_describe(column) for column in encoder.columns_)
+    return TableSchema(columns, None if encoder._named else _MATRIX, encoder.unseen)
+
+
+def _describe(column: Any) -> ColumnSchema:
+    """Describe one learned column."""
     from recuse.tabular.columns import CategoryColumn, NumericColumn
     from recuse.tabular.dates import DateColumn
 
-    columns = []
-    for column in encoder.columns_:
-        name = column.name if isinstance(column.name, str) else int(column.name) if _is_int(column.name) else None
-        if name is None:
-            raise ConversionError(f"column names must be text or numbers to be saved, got {column.name!r:.80}")
-        shared = {"name": name, "input": _input_name(str(name))}
-        match column:
-            case NumericColumn(flag_missing=flag, range=limits, had_text=had_text):
-                numbers = {"low": limits.low, "high": limits.high, "had_missing": flag}
-                columns.append(ColumnSchema(kind="number", had_text=had_text, **shared, **numbers))
-            case DateColumn(trend=trend, zone=zone):
-                numbers = {"low": trend.range.low, "high": trend.range.high, "had_missing": trend.flag_missing}
-                columns.append(ColumnSchema(kind="date", zone=zone, **shared, **numbers))
-            case CategoryColumn(flag_missing=flag):
-                levels = _levels(column)
-                marker = "" if all(level.text for level in levels) else "\\0"
-                columns.append(ColumnSchema(kind="category", had_missing=flag, levels=levels, missing=marker, **shared))
-            case _:
-                columns.append(ColumnSchema(kind="unused", reason=column.reason, **shared))
-    matrix = None if encoder._named else _MATRIX
-    return TableSchema(tuple(columns), matrix, encoder.unseen)
+    if not isinstance(column.name, str) and not _is_int(column.name):
+        raise ConversionError(f"column names must be text or numbers to be saved, got {column.name!r:.80}")
+    name = column.name if isinstance(column.name, str) else int(column.name)
+    of_graph = _input_name(str(name))
+    match column:
+        case NumericColumn(flag_missing=flag, range=limits, had_text=text):
+            return ColumnSchema(name, "number", of_graph, flag, limits.low, limits.high, had_text=text)
+        case DateColumn(trend=trend, zone=zone):
+            limits = trend.range
+            return ColumnSchema(name, "date", of_graph, trend.flag_missing, limits.low, limits.high, zone=zone)
+        case CategoryColumn(flag_missing=flag):
+            levels = _levels(column)
+            marker = "" if all(level.text for level in levels) else "\0"
+            return ColumnSchema(name, "category", of_graph, flag, levels=levels, missing=marker)
+    return ColumnSchema(name, "unused", of_graph, reason=column.reason)
 
 
 def _is_int(name: object) -> bool:

@@ -17,10 +17,10 @@ from recuse.decision import Decision
 from recuse.model_file.container import FORMAT_VERSION, read_container
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.check import check_graph
-from recuse.model_file.graph.operators import BOOL, DOUBLE, INT64, ROWS, STRING
+from recuse.model_file.graph.operators import BOOL, DOUBLE, ROWS
 from recuse.model_file.header import Header
-from recuse.model_file.reading import Feeds, TableReader
-from recuse.model_file.schema import TableSchema
+from recuse.model_file.reading import Feeds, ImageReader, TableReader
+from recuse.model_file.schema import ImageSchema, Inputs, TableSchema
 from recuse.model_file.session import open_session
 from recuse.model_file.tables import Column, unpack_table
 
@@ -78,8 +78,8 @@ class ServedModel:
     cost_range_ : tuple of float or None
         The range of costs that the model was fitted for.
     loss_ : TargetLoss
-    schema : TableSchema
-        The columns that the model reads.
+    schema : TableSchema or ImageSchema
+        The columns, or the images, that the model reads.
     certificates : tuple of dict
     estimator : str
         Name of the estimator that was saved.
@@ -97,17 +97,23 @@ class ServedModel:
         rows = check_graph(graph, _inputs(header), _outputs(header))
         self._session = open_session(graph)
         self._block = min(_BLOCK, rows)
-        self._reader = TableReader(header.schema)
+        schema = header.schema
+        self._reader = ImageReader(schema) if isinstance(schema, ImageSchema) else TableReader(schema)
         self._tables = {name: unpack_table(parts[name]) for name in _TABLES if name in parts}
         self.loss_ = losses.get(header.loss)
         self.cost_: float | str | None = header.cost.value
         self.cost_range_ = header.cost.range
-        self.schema: TableSchema = header.schema
+        self.schema: TableSchema | ImageSchema = schema
         self.certificates = header.certificates
         self.estimator = header.estimator
 
     def __repr__(self) -> str:
-        return f"ServedModel({self.estimator}, {len(self.schema.names)} columns, {self._header.cost.describe()})"
+        table = (
+            f"images of {self.schema.shape}"
+            if isinstance(self.schema, ImageSchema)
+            else f"{len(self.schema.names)} columns"
+        )
+        return f"ServedModel({self.estimator}, {table}, {self._header.cost.describe()})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._header, dict(self._parts))
@@ -219,7 +225,7 @@ class ServedModel:
         """Return an output that does not depend on the cost of the rows."""
         feeds, count = self._read(X)
         cost = np.full(count, self._header.prediction_cost or 0.0)
-        return self._run(feeds, cost, [name], count)[0]
+        return np.asarray(self._run(feeds, cost, [name], count)[0])
 
     def _cost_of_rows(self, cost: Cost | None, X: Any, count: int) -> Floats:
         if cost is None and isinstance(self.cost_, float):
@@ -253,22 +259,16 @@ class ServedModel:
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
-def _inputs(header: Header) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _inputs(header: Header) -> Inputs:
     """Return the inputs that the graph must have."""
-    types = {"number": DOUBLE, "date": INT64, "category": STRING}
-    schema = header.schema
-    if schema.matrix is not None:
-        inputs = {schema.matrix: (DOUBLE, (ROWS, len(schema.columns)))}
-    else:
-        used = [column for column in schema.columns if column.kind != "unused"]
-        inputs = {column.input: (types[column.kind], (ROWS, 1)) for column in used}
-    return {**inputs, "cost": (DOUBLE, (ROWS, 1))} if header.has_cost_input else inputs
+    cost: Inputs = {"cost": (DOUBLE, (ROWS, 1))} if header.has_cost_input else {}
+    return {**header.schema.inputs(), **cost}
 
 
-def _outputs(header: Header) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _outputs(header: Header) -> Inputs:
     """Return the outputs that the graph must have."""
     count = header.target_count
-    expected = {"expected_loss": (DOUBLE, (ROWS,))} if header.has_expected_loss else {}
+    expected: Inputs = {"expected_loss": (DOUBLE, (ROWS,))} if header.has_expected_loss else {}
     prediction = (ROWS,) if count == 1 else (ROWS, count)
     return {
         **expected,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -165,7 +165,19 @@ def _learn(column: pd.Series[Any], weight: Floats) -> Column:
     return NumericColumn.learn(column, weight) if kind is Kind.NUMBER else CategoryColumn.learn(column, weight)
 
 
-def raise_if_unseen(learned: Column, column: pd.Series[Any], cells: Cells) -> None:
+class Described(Protocol):
+    """A column with a name, and what it must hold."""
+
+    @property
+    def name(self) -> Any:
+        """The name of the column in the table."""
+
+    @property
+    def expected(self) -> str:
+        """What the column must hold, for error messages."""
+
+
+def raise_if_unseen(learned: Described, column: pd.Series[Any], cells: Cells) -> None:
     """Raise an error for the first unseen category or new missing value."""
     if cells.unknown.any():
         row, count = int(cells.unknown.argmax()), int(cells.unknown.sum())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from recuse.engine.stack import Stack
 from recuse.estimators.advice import warn_if_cost_out_of_range, warn_if_useless
 from recuse.estimators.rate_search import warn_of_diverged
+from recuse.estimators.rcr.scores import CostGrid
 from recuse.tabular.units import Units
 
 __all__ = ["Assessment", "FittedModel", "Outcome"]
@@ -32,6 +33,10 @@ class FittedModel(Protocol):
     @property
     def rejector(self) -> Stack:
         """The rejectors."""
+
+    @property
+    def grid(self) -> CostGrid | None:
+        """The costs of training, or None if there was only one."""
 
     def predictions(self, features: Floats) -> Floats:
         """Return the predictions of every regressor (member, row) or (member, output, row), in units of the engine."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
-from recuse.model_file.graph.operators import BOOL, DOUBLE, INT64, ROWS, STRING
+from recuse.model_file.graph.operators import BOOL, DOUBLE, INT64
 from recuse.model_file.schema import (
     MISSING_TIME,
     UNKNOWN_TIME,
@@ -22,7 +22,7 @@ from recuse.tabular.columns import CategoryColumn, NumericColumn
 from recuse.tabular.dates import DateColumn
 from recuse.tabular.encoder import TableEncoder
 
-__all__ = ["EncodedTable", "declare_inputs", "encode_table", "raw_numbers"]
+__all__ = ["EncodedTable", "encode_table", "raw_numbers"]
 
 Floats = NDArray[np.float64]
 
@@ -45,18 +45,6 @@ class EncodedTable:
     features: Value
     novelty: Value
     columns: list[int]
-
-
-def declare_inputs(graph: GraphBuilder, schema: TableSchema) -> dict[str, Value]:
-    """Declare the inputs of a table: one for each used column, or one matrix for a table without names."""
-    if schema.matrix is not None:
-        return {schema.matrix: graph.input(schema.matrix, DOUBLE, (ROWS, len(schema.columns)))}
-    types = {"number": DOUBLE, "date": INT64, "category": STRING}
-    return {
-        column.input: graph.input(column.input, types[column.kind], (ROWS, 1))
-        for column in schema.columns
-        if column.kind != "unused"
-    }
 
 
 def raw_numbers(schema: TableSchema, inputs: dict[str, Value]) -> Value:

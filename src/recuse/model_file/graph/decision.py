@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from recuse.estimators.auto.estimator import AutoRejector
+from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.rcr.regressor import RcRRegressor
 from recuse.estimators.risk.rejector import RiskRejector
 from recuse.estimators.selectivenet.regressor import SelectiveNetRegressor
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder, Value
-from recuse.model_file.graph.columns import declare_inputs, encode_table, raw_numbers
+from recuse.model_file.graph.columns import encode_table, raw_numbers
+from recuse.model_file.graph.images import image_decision
 from recuse.model_file.graph.operators import DOUBLE, ROWS
 from recuse.model_file.graph.rcr import rcr_decision
 from recuse.model_file.graph.risk import auto_estimate, risk_estimate
 from recuse.model_file.graph.selectivenet import selectivenet_decision
-from recuse.model_file.schema import TableSchema, schema_of
+from recuse.model_file.schema import ImageSchema, TableSchema, schema_of
 from recuse.tabular.encoder import TableEncoder
 
 __all__ = ["DecisionGraph", "build_decision"]
@@ -26,20 +26,20 @@ __all__ = ["DecisionGraph", "build_decision"]
 
 @dataclass(frozen=True)
 class DecisionGraph:
-    """The graph of a decision, and the table that it reads.
+    """The graph of a decision, and what it reads.
 
     Attributes
     ----------
     graph : bytes
-        An ONNX model. Its inputs are the columns of the table and `cost`, if the decision depends on it; its outputs
-        are `prediction`, `score`, `accepted` and, if the estimator has one, `expected_loss`.
-    schema : TableSchema
+        An ONNX model. Its inputs are the columns of the table, or images, and `cost`, if the decision depends on it.
+        Its outputs are `prediction`, `score`, `accepted` and, if the estimator has one, `expected_loss`.
+    schema : TableSchema or ImageSchema
     has_cost, has_expected_loss : bool
         Whether there is an input `cost`, and an output `expected_loss`.
     """
 
     graph: bytes
-    schema: TableSchema
+    schema: TableSchema | ImageSchema
     has_cost: bool
     has_expected_loss: bool
 
@@ -53,22 +53,24 @@ def build_decision(estimator: Any) -> DecisionGraph:
         If the estimator or one of its parts cannot be converted.
     """
     graph = GraphBuilder()
-    encoder = encoder_of(estimator)
-    schema = schema_of(encoder)
-    inputs = declare_inputs(graph, schema)
-    table = encode_table(encoder, schema, inputs)
+    schema = _schema_of(estimator)
+    inputs = {name: graph.input(name, dtype, shape) for name, (dtype, shape) in schema.inputs().items()}
     cost = graph.input("cost", DOUBLE, (ROWS, 1)) if _needs_cost(estimator) else None
     expected = None
-    match estimator:
-        case RcRRegressor():
-            prediction, score = rcr_decision(estimator, table, cost)
-        case SelectiveNetRegressor():
-            prediction, score = selectivenet_decision(estimator, table, cost)
-        case AutoRejector():
-            prediction, expected = auto_estimate(estimator, table)
-        case _:
-            raw = raw_numbers(schema, inputs) if estimator.prefit else None
-            prediction, expected = risk_estimate(estimator, table, raw)
+    if isinstance(schema, ImageSchema):
+        prediction, score = image_decision(estimator, inputs["image"], cost)
+    else:
+        table = encode_table(_encoder_of(estimator), schema, inputs)
+        match estimator:
+            case RcRRegressor():
+                prediction, score = rcr_decision(estimator, table, cost)
+            case SelectiveNetRegressor():
+                prediction, score = selectivenet_decision(estimator, table, cost)
+            case AutoRejector():
+                prediction, expected = auto_estimate(estimator, table)
+            case _:
+                raw = raw_numbers(schema, inputs) if estimator.prefit else None
+                prediction, expected = risk_estimate(estimator, table, raw)
     if expected is not None:
         assert cost is not None
         score = cost - expected
@@ -84,8 +86,13 @@ def _declare_outputs(graph: GraphBuilder, prediction: Value, score: Value) -> No
     graph.output("accepted", row_score > 0.0)
 
 
-def encoder_of(estimator: Any) -> TableEncoder:
-    """Return the encoder of a fitted estimator."""
+def _schema_of(estimator: Any) -> TableSchema | ImageSchema:
+    if isinstance(estimator, RcRImageRegressor):
+        return ImageSchema(estimator.image_shape_)
+    return schema_of(_encoder_of(estimator))
+
+
+def _encoder_of(estimator: Any) -> TableEncoder:
     match estimator:
         case RcRRegressor() | SelectiveNetRegressor():
             return estimator._units.encoder
@@ -93,7 +100,7 @@ def encoder_of(estimator: Any) -> TableEncoder:
             return estimator._encoder
     raise ConversionError(
         f"recuse.save must get a fitted estimator of recuse, got {type(estimator).__name__}: "
-        "a pipeline or a search can be saved by its last step or its best estimator"
+        "save the last step of a pipeline or the best estimator of a search instead"
     )
 
 
@@ -103,5 +110,7 @@ def _needs_cost(estimator: Any) -> bool:
         case RcRRegressor():
             return estimator._fitted.grid is not None
         case SelectiveNetRegressor():
-            return len(np.atleast_1d(estimator._points.place)) > 1
+            return len(estimator._points.place) > 1
+        case RcRImageRegressor():
+            return bool(estimator.network_.cost_input)
     return True

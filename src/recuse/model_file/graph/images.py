@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from sklearn.utils.validation import check_is_fitted
-
 from recuse.estimators.images.regressor import RcRImageRegressor
-from recuse.model_file.graph.builder import GraphBuilder, Value
+from recuse.model_file.graph.builder import Value
 from recuse.model_file.graph.modules import convert_two_heads
-from recuse.model_file.graph.operators import DOUBLE, FLOAT, ROWS
+from recuse.model_file.graph.operators import DOUBLE, FLOAT
 
 __all__ = ["image_decision"]
 
 
-def image_decision(estimator: RcRImageRegressor, graph: GraphBuilder) -> dict[str, Value]:
-    """Convert a fitted regressor of images.
-
-    The input "image" (row, channel, height, width) has type float and the size of the training images. It holds the
-    numbers that the network sees: bytes must be scaled to [-1, 1] by x / 127.5 - 1. If the estimator serves any cost,
-    the input "cost" (row,) has type double and the squared units of the target.
+def image_decision(estimator: RcRImageRegressor, image: Value, cost: Value | None) -> tuple[Value, Value]:
+    """Return the prediction and the score (row, 1) of a fitted regressor of images.
 
     Parameters
     ----------
     estimator : RcRImageRegressor
-    graph : GraphBuilder
-
-    Returns
-    -------
-    dict
-        "prediction" and "score", each of shape (row,) and type double.
+    image : Value of shape (row, channel, height, width)
+        Of type float and the size of the training images, with the numbers that the network sees: bytes must be scaled
+        to [-1, 1] by x / 127.5 - 1.
+    cost : Value of shape (row, 1) or None
+        None if all rows have the cost of `fit`.
     """
-    check_is_fitted(estimator)
-    image, cost = graph.input("image", FLOAT, (ROWS, *estimator.image_shape_)), None
-    if estimator.network_.cost_input:
-        cost = (graph.input("cost", DOUBLE, (ROWS,)) / estimator._scale**2).cast(FLOAT)
-    prediction, score = convert_two_heads(estimator.network_, image, cost)
-    return {"prediction": prediction.cast(DOUBLE) * estimator._scale + estimator._mean, "score": score.cast(DOUBLE)}
+    scaled = None if cost is None else (cost.squeeze(1) / estimator._scale**2).cast(FLOAT)
+    prediction, score = convert_two_heads(estimator.network_, image, scaled)
+    in_units = prediction.cast(DOUBLE) * estimator._scale + estimator._mean
+    return in_units.unsqueeze(1), score.cast(DOUBLE).unsqueeze(1)

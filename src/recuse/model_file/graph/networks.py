@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from recuse.engine.mlp import StackedMLP
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import Stack
+from recuse.engine.user_modules import LoopedModules
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import converts
+from recuse.model_file.graph.modules import stacked_modules
 from recuse.model_file.graph.preprocessing import standardised
 
 __all__ = ["in_target_units", "member_predictions", "selective_heads", "stack_outputs", "stack_outputs_at"]
@@ -29,13 +31,13 @@ def stack_outputs(stack: Stack, x: Value) -> Value:
     if isinstance(stack, StackedMLP):
         (weight, bias), *layers = _layers(stack)
         return _through(layers, x @ weight + bias)
-    from recuse.model_file.graph.modules import stacked_modules  # needs torch.fx
-
+    if not isinstance(stack, LoopedModules):
+        raise ConversionError(f"{type(stack).__name__} cannot be saved in a model file")
     return stacked_modules(stack, x)
 
 
 def stack_outputs_at(stack: Stack, x: Value, knots: Floats) -> Value:
-    """Return the outputs (knot, member, row, output) for inputs (row, feature) and a last input that is one of the knots.
+    """Return the outputs (knot, member, row, output) for inputs (row, feature), followed by one of the knots.
 
     The first layer is linear in that input, so its part that depends on the features is computed once.
     """
