@@ -140,7 +140,9 @@ class ImageReader:
         """Return images (row, channel, height, width) as floats; bytes are scaled to [-1, 1]."""
         images = np.asarray(X)
         if images.ndim != 4 or images.shape[1:] != self.schema.shape or len(images) == 0:
-            raise ValueError(f"images must have shape (n, {', '.join(map(str, self.schema.shape))}), got {images.shape}")
+            raise ValueError(
+                f"images must have shape (n, {', '.join(map(str, self.schema.shape))}), got {images.shape}"
+            )
         if images.dtype == np.uint8:
             return {"image": images.astype(np.float32) / np.float32(127.5) - np.float32(1)}
         if images.dtype.kind != "f":

@@ -88,7 +88,8 @@ def _declare_outputs(graph: GraphBuilder, prediction: Value, score: Value) -> No
 
 def _schema_of(estimator: Any) -> TableSchema | ImageSchema:
     if isinstance(estimator, RcRImageRegressor):
-        return ImageSchema(estimator.image_shape_)
+        channels, height, width = estimator.image_shape_
+        return ImageSchema((channels, height, width))
     return schema_of(_encoder_of(estimator))
 
 
