@@ -127,7 +127,7 @@ LEARNERS: Mapping[str, Learner] = {
 
 
 def _risk_extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    return ExtraTreesRegressor(**_forest_size(n_rows, trees=100), min_samples_leaf=5, max_features=0.5)
+    return ExtraTreesRegressor(**_forest_size(n_rows, trees=50), min_samples_leaf=5, max_features=0.5)
 
 
 def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
