@@ -487,21 +487,21 @@ def hostile_graphs() -> dict[str, onnx.ModelProto]:
 
 def largest_graphs() -> dict[str, onnx.ModelProto]:
     """Return graphs that take nearly all the memory that a graph may take."""
-    size, nodes = 5000, np.arange(830_000)
+    size, nodes = 5000, np.arange(880_000)
     product = [("MatMul", ["x", "a"], {}), ("MatMul", ["v0", "b"], {})]
     weights = _chain(product, a=np.ones((3, size)), b=np.ones((size, 4700)))
-    stumps = {
-        **dict.fromkeys(("nodes_featureids", "nodes_truenodeids"), np.zeros_like(nodes)),
-        **dict.fromkeys(("nodes_trueleafs", "nodes_falseleafs"), np.ones_like(nodes)),
-        **{"nodes_falsenodeids": nodes, "tree_roots": nodes, "leaf_targetids": np.zeros_like(nodes)},
-        **{"nodes_splits": np.zeros(len(nodes)), "leaf_weights": np.ones(len(nodes))},
-        "nodes_modes": np.zeros(len(nodes), dtype=np.uint8),
+    last = nodes % 100 == 99
+    combs = {
+        **dict.fromkeys(("nodes_featureids", "nodes_falsenodeids"), np.zeros_like(nodes)),
+        **{"nodes_truenodeids": np.where(last, 0, nodes + 1), "nodes_trueleafs": last.astype(np.int64)},
+        **{"nodes_falseleafs": np.ones_like(nodes), "tree_roots": nodes[::100]},
+        **{"nodes_splits": np.zeros(len(nodes)), "nodes_modes": np.zeros(len(nodes), dtype=np.uint8)},
     }
     wide = [("Reshape", ["x", "s"], {}), ("Mul", ["v0", "w"], {})]
     return {
         "many weights": _with(weights, lambda model: _declare(model, ["rows", 4700])),
         "many trees": _with(
-            _chain([("TreeEnsemble", ["x"], {**trees(), **stumps})]), lambda model: _declare(model, ["rows", 1])
+            _chain([("TreeEnsemble", ["x"], {**trees(), **combs})]), lambda model: _declare(model, ["rows", 1])
         ),
         "wide results": _with(
             _chain(wide, s=np.array([-1, 1, 3]), w=np.ones((5_000_000, 1))),

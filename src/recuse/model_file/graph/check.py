@@ -38,7 +38,7 @@ MAX_BLOCK = 1024  # rows decided at once
 
 # memory that ONNX Runtime takes at most while it opens a session: measured with version 1.31
 _COPIES = 3.1  # of the bytes of a graph, with the one that the caller holds
-_TREE_BYTES = 320  # for each node and each leaf of a tree
+_TREE_BYTES = {"nodes_featureids": 640, "leaf_targetids": 32}  # for each node and each leaf of a tree
 _NODE_BYTES = 6_000  # for each node of a graph
 _MAX_NAME = 256
 _CHANNELS = 16  # ONNX Runtime pads the channels of images to a multiple of this
@@ -65,7 +65,6 @@ ATTRIBUTE_KINDS: Mapping[str, str] = {
     **dict.fromkeys(("leaf_weights", "nodes_modes", "nodes_splits"), "tensor"),
     "keys_strings": "strings",
 }
-_ELEMENTS = ("nodes_featureids", "leaf_targetids")  # one value for each node and leaf of trees
 _LISTS = ("kernel_shape", "pads", "perm", "strides")  # short integers that rules want as lists
 
 Declared = Mapping[str, tuple[str, Sequence[int]]]
@@ -129,10 +128,9 @@ def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
 def _rows_at_once(graph_bytes: int, graph: Mapping[str, Any], sizes: Sequence[tuple[int, bool]]) -> int:
     """Return how many rows fit into the memory that a session leaves."""
     row, fixed = (sum(size for size, of_rows in sizes if of_rows is wanted) for wanted in (True, False))
-    elements = sum(
-        len(each["ints"]) for node in graph["node"] for each in node["attribute"] if each["name"] in _ELEMENTS
-    )
-    session = int(_COPIES * graph_bytes) + _TREE_BYTES * elements + _NODE_BYTES * len(graph["node"]) + fixed
+    attributes = [each for node in graph["node"] for each in node["attribute"]]
+    trees = sum(_TREE_BYTES.get(each["name"], 0) * len(each["ints"]) for each in attributes)
+    session = int(_COPIES * graph_bytes) + trees + _NODE_BYTES * len(graph["node"]) + fixed
     left = min(MAX_MEMORY - session, MAX_BLOCK_BYTES)
     if fixed > MAX_FIXED_BYTES or row > left:
         raise _invalid(

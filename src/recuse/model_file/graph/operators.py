@@ -43,6 +43,7 @@ _MAX_STRIDE = 64
 _MAX_KERNEL = 64
 _MAX_SIZE = 1_000_000
 _MAX_DEPTH = 512  # ONNX Runtime builds trees by recursion, which a chain of many nodes would bring to a crash
+_MAX_TREES = 50_000  # ONNX Runtime takes about 0.07 ms for each, however small
 _MAX_TREE_NODES = 2_000_000  # ONNX Runtime takes about 300 bytes for each node and each leaf
 
 DOUBLE, FLOAT, INT64, BOOL, STRING, UINT8 = "double", "float", "int64", "bool", "string", "uint8"
@@ -383,6 +384,8 @@ def _check_trees(attrs: Attributes, *, width: int, targets: int, dtype: str) -> 
     expected = np.float64 if dtype == DOUBLE else np.float32
     if any(each.ndim != 1 for each in (split, weight, mode)) or nodes > _MAX_TREE_NODES or leaves > _MAX_TREE_NODES:
         raise ValueError(f"a tree ensemble must have at most {_MAX_TREE_NODES} nodes and leaves on one axis")
+    if len(roots) > _MAX_TREES:
+        raise ValueError(f"a tree ensemble must have at most {_MAX_TREES} trees, got {len(roots)}")
     lengths = {len(each) for each in (split, true, false, true_leaf, false_leaf, mode)}
     if lengths != {nodes} or nodes == 0 or leaves == 0 or weight.shape != (leaves,) or len(roots) == 0:
         raise ValueError("the arrays of a tree ensemble must have one value for each node and each leaf")
