@@ -13,7 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor, kernels
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR, NuSVR
 
-from recuse.estimators.auto.models.gaussian_process import GaussianProcess
+from recuse.estimators.auto.models.gaussian_process import GaussianProcess, RationalKernel
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import convert, converts
@@ -33,19 +33,21 @@ _PROCESS_KERNELS = (
     kernels.RBF,
     kernels.Sum,
     kernels.WhiteKernel,
+    RationalKernel,
 )
 _KERNELS = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian")
 
 
-def square_distances(x: Value, rows: Floats, sign: float = 1.0) -> Value:
-    """Return the squared distances (row, stored row), which may be below zero by a rounding error, times a sign.
+def square_distances(x: Value, rows: Floats, sign: float = 1.0, plus: float = 0.0) -> Value:
+    """Return the squared distances (row, stored row) times a sign, plus a number.
 
-    One product of matrices computes |x|^2 - 2 x r + |r|^2, without a pass over the distances.
+    One product of matrices computes |x|^2 - 2 x r + |r|^2, without a pass over the distances. Without `plus`, distances
+    near zero may have the wrong sign by a rounding error.
     """
     square = (x * x).sum(axis=1, keepdims=True)
     extended = concat([x, square, constant_rows(x, [1.0])], 1)
-    matrix = np.vstack([-2 * rows.T, np.ones((1, len(rows))), (rows**2).sum(axis=1)])
-    return extended @ (sign * matrix)
+    norm = (rows**2).sum(axis=1)
+    return extended @ np.vstack([-2 * sign * rows.T, np.full((1, len(rows)), sign), sign * norm + plus])
 
 
 def summed_differences(x: Value, rows: Floats, function: Callable[[Value], Value]) -> Value:
@@ -120,6 +122,9 @@ def _cells(kernel: Any, x: Value, rows: Floats) -> Value:
             return constant_rows(x, np.zeros(len(rows)))
         case kernels.DotProduct():
             return affine(x, rows, np.full(len(rows), kernel.sigma_0**2))
+        case RationalKernel():
+            scale = 0.5**0.5 / kernel.length_scale
+            return 1.0 / square_distances(x * scale, rows * scale, plus=1.0)
         case kernels.RationalQuadratic():
             scale = (2 * kernel.alpha) ** -0.5 / _lengths(kernel)
             return (square_distances(x * scale, rows * scale).unary("Relu") + 1.0) ** -float(kernel.alpha)
