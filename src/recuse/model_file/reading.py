@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.dataframes import is_frame, to_pandas
+from recuse.dataframes import is_frame, to_pandas, unmasked
 from recuse.model_file.schema import MISSING_TIME, UNKNOWN_TIME, ColumnSchema, ImageSchema, TableSchema
 
 __all__ = ["Feeds", "ImageReader", "TableReader"]
@@ -34,6 +34,7 @@ class TableReader:
         self._names = [column.name for column in self._used]
         self._all_numbers = all(column.kind == "number" for column in schema.columns)
         self._texts = {column.name: _texts_of(column) for column in self._used if column.kind == "category"}
+        self._checked: Any = None  # the labels of the last table, if they are those of the schema in the same order
 
     def read(self, X: Any) -> Feeds:
         """Return one array for each input of the graph.
@@ -50,18 +51,28 @@ class TableReader:
         return self._read_array(table)
 
     def _read_array(self, X: Any) -> Feeds:
-        if not self._all_numbers:
-            from recuse.tabular.table import as_table
+        values = np.asarray(X)
+        if values.dtype.kind not in "fiub" and not isinstance(X, np.ma.MaskedArray):
+            from recuse.tabular.table import as_table  # text among the cells
 
             table = as_table(X)
             if is_frame(table):
-                return self._read_frame(table)
-            X = table
-        values = np.asarray(X, dtype=np.float64)
-        if values.ndim != 2 or 0 in values.shape:
-            raise ValueError(f"X must have rows and columns, got shape {values.shape}")
-        self._check_width(values.shape[1])
-        return self._feeds_of_numbers(values)
+                return self._read_frame(table.set_axis(self._all_names(table.shape[1]), axis=1))
+            values = np.asarray(table)
+        numbers = unmasked(X) if isinstance(X, np.ma.MaskedArray) else values.astype(np.float64, copy=False)
+        if numbers.ndim != 2 or 0 in numbers.shape:
+            raise ValueError(f"X must have rows and columns, got shape {numbers.shape}")
+        names = self._all_names(numbers.shape[1])
+        if self._all_numbers:
+            return self._feeds_of_numbers(numbers)
+        import pandas as pd
+
+        return self._read_frame(pd.DataFrame(numbers, columns=names))
+
+    def _all_names(self, width: int) -> list[str | int]:
+        """Return the names of all columns, for a table of this width without names."""
+        self._check_width(width)
+        return [column.name for column in self.schema.columns]
 
     def _check_width(self, width: int) -> None:
         if width != len(self.schema.columns):
@@ -85,13 +96,13 @@ class TableReader:
         if len(frame) == 0:
             raise ValueError(f"X must have at least one row, got shape {frame.shape}")
         named = self.schema.matrix is None
-        if named:
-            self._check_names(frame)
-        else:
+        in_order = not named or frame.columns.is_(self._checked)  # True for the rows of one table, one by one
+        if not in_order:
+            in_order = self._check_names(frame)
+        elif not named:
             self._check_width(frame.shape[1])
         if self._all_numbers:
-            names = list(frame.columns)
-            values = (frame if not named or names == self._names else frame[self._names]).to_numpy()
+            values = (frame if in_order else frame[self._names]).to_numpy()
             if values.dtype.kind in "fiu":
                 return self._feeds_of_numbers(values.astype(np.float64, copy=False))
         if not named:
@@ -102,7 +113,8 @@ class TableReader:
         assert self.schema.matrix is not None
         return {self.schema.matrix: np.column_stack(list(feeds.values()))}
 
-    def _check_names(self, frame: Any) -> None:
+    def _check_names(self, frame: Any) -> bool:
+        """Check that the table has the columns; return whether it has no others and they are in order."""
         absent = [name for name in self._names if name not in frame.columns]
         if absent:
             more = "" if len(absent) == 1 else f" and {len(absent) - 1} more"
@@ -112,6 +124,10 @@ class TableReader:
         if frame.columns.has_duplicates:
             twice = frame.columns[frame.columns.duplicated()][0]
             raise ValueError(f"column names must be unique, got {twice!r} more than once")
+        in_order = list(frame.columns) == self._names
+        if in_order:
+            self._checked = frame.columns
+        return in_order
 
     def _read_column(self, column: ColumnSchema, cells: Any) -> NDArray[Any]:
         """Return the cells (row, 1) of one column."""
@@ -140,9 +156,8 @@ class ImageReader:
         """Return images (row, channel, height, width) as floats; bytes are scaled to [-1, 1]."""
         images = np.asarray(X)
         if images.ndim != 4 or images.shape[1:] != self.schema.shape or len(images) == 0:
-            raise ValueError(
-                f"images must have shape (n, {', '.join(map(str, self.schema.shape))}), got {images.shape}"
-            )
+            expected = ", ".join(map(str, self.schema.shape))
+            raise ValueError(f"images must have shape (n, {expected}), as in training, got {images.shape}")
         if images.dtype == np.uint8:
             return {"image": images.astype(np.float32) / np.float32(127.5) - np.float32(1)}
         if images.dtype.kind != "f":
