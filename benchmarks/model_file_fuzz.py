@@ -30,13 +30,16 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pandas as pd
 from onnx import TensorProto, helper, numpy_helper
 
+import recuse
 from recuse.model_file.container import read_container, write_container
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
 from recuse.model_file.graph.check import check_graph
 from recuse.model_file.graph.operators import OPERATORS, ROWS
+from recuse.model_file.schema import TableSchema
 from recuse.model_file.session import open_session, run_session
 from recuse.model_file.tables import pack_table, unpack_table
 
@@ -48,14 +51,31 @@ Generator = np.random.Generator
 
 
 def load_and_decide(path: str) -> bytes:
-    """Load a model and return its decisions on three rows as bytes; the place to switch to `recuse.load`."""
+    """Load a model and return its decisions on three rows as bytes.
+
+    Files of estimators are loaded by `recuse.load`. Files of other graphs, which this script builds, pass the same
+    checks one by one.
+    """
     header, parts = read_container(path)
+    if "estimator" in header:
+        return _decide(recuse.load(path))
     tables = [unpack_table(data) for name, data in parts.items() if name != "graph"]
     inputs, outputs = (_declared(header.get(key)) for key in ("inputs", "outputs"))
     rows = min(3, check_graph(parts.get("graph", b""), inputs, outputs))
     session = open_session(parts.pop("graph"))
-    results = run_session(session, {name: some_rows(rows, *declared) for name, declared in inputs.items()})
-    return b"".join(array.tobytes() for array in results.values()) + repr(tables).encode()
+    feeds = {name: some_rows(rows, *declared) for name, declared in inputs.items()}
+    results = run_session(session, feeds, list(outputs))
+    return b"".join(array.tobytes() for array in results) + repr(tables).encode()
+
+
+def _decide(served: recuse.ServedModel) -> bytes:
+    """Return decisions on rows with numbers, gaps, dates and categories, known and unknown."""
+    cells = {"number": [0.5, np.nan, 3e3], "date": ["2020-02-29", None, "1960-01-01"], "category": ["a", None, "1"]}
+    columns = served.schema.columns if isinstance(served.schema, TableSchema) else ()
+    rows = pd.DataFrame({column.name: cells.get(column.kind, [0, 1, 2]) for column in columns})
+    with suppress(ValueError):  # a forged header may ask for a cost
+        return served.decide(rows).to_frame().to_csv().encode()
+    return served.decide(rows, cost=1.0).to_frame().to_csv().encode()
 
 
 def _declared(values: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -650,7 +670,7 @@ def cases(files: Sequence[bytes], count: int, seed: int) -> Iterator[Case]:
     opened = [_opened(data) for data in files]
     for place, data in enumerate(files):
         yield Case("untouched", data, place, forged=False)
-    header, parts = opened[0]
+    header, parts = opened[-1]
     named = [Case(f"container: {name}", data) for name, data in hostile_containers(header, parts).items()]
     for name, model in {**hostile_graphs(), **(largest_graphs() if count >= 1000 else {})}.items():
         data = container(_signature(model), {"graph": model.SerializeToString()})
@@ -710,6 +730,8 @@ def work() -> None:
             answer = {"result": "loaded", "digest": hashlib.sha256(load_and_decide(line.rstrip("\n"))).hexdigest()}
         except ModelFileError as error:
             answer = {"result": "refused", "message": str(error)}
+        except ValueError as error:  # of a forged header: other columns, or another cost
+            answer = {"result": "refused rows", "message": str(error)}
         except BaseException as error:
             answer = {"result": "other", "message": f"{type(error).__name__}: {error}"[:300]}
         print(json.dumps({**answer, "memory": _peak(), "seconds": time.perf_counter() - start}), flush=True)
@@ -782,7 +804,7 @@ class Report:
             same = case.original is not None and answer["digest"] == originals.get(case.original)
             result = "same decisions" if same else "other decisions"
         failed = result in ("crashed", "slow", "other") or answer["memory"] > MEMORY
-        failed |= result == "other decisions" and not case.forged
+        failed |= result in ("other decisions", "refused rows") and not case.forged
         self.counts[case.kind.partition(":")[0], result] += 1
         self.memory, self.seconds = max(self.memory, answer["memory"]), max(self.seconds, answer["seconds"])
         if failed:
@@ -823,15 +845,26 @@ def run(files: Sequence[bytes], count: int, seed: int, kept: Path | None = None)
     return report
 
 
-def saved_models() -> list[bytes]:
-    """Return the valid models as files."""
+def saved_models(*, estimators: bool) -> list[bytes]:
+    """Return the valid models as files, and files of fitted estimators."""
     result = []
     with tempfile.TemporaryDirectory() as folder:
+        for estimator in _fitted() if estimators else ():
+            path = Path(folder, "model.recuse")
+            recuse.save(estimator, path)
+            result.append(path.read_bytes())
         for header, parts in models():
             path = Path(folder, "model.recuse")
             write_container(path, header, parts)
             result.append(path.read_bytes())
     return result
+
+
+def _fitted() -> Iterator[Any]:
+    (X, y), _, _ = recuse.datasets.split(recuse.datasets.load("auto_mpg"), repeat=0)
+    X = X.assign(sold=pd.Timestamp("2020-01-01") + pd.to_timedelta(range(len(X)), unit="D"), town=["a", "b"][0])
+    yield recuse.RcRRegressor(6.0, epochs=5, random_state=0).fit(X, y)
+    yield recuse.AutoRejector(6.0, cv=3, random_state=0).fit(X, y)
 
 
 def main() -> int:
@@ -846,7 +879,7 @@ def main() -> int:
     if options.worker:
         work()
         return 0
-    files = [path.read_bytes() for path in options.models] or saved_models()
+    files = [path.read_bytes() for path in options.models] or saved_models(estimators=True)
     report = run(files, options.files, options.seed, options.keep)
     report.print()
     return 1 if report.failures else 0

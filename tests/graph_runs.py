@@ -1,5 +1,7 @@
 """Graphs of converted models, run on some rows."""
 
+import re
+
 import numpy as np
 import onnxruntime
 
@@ -47,3 +49,8 @@ def new_rows(X, n_rows=2000):
     near = X[random.randint(len(X), size=n_rows)] + 0.1 * X.std(axis=0) * random.normal(size=(n_rows, X.shape[1]))
     far = near[: n_rows // 4] * 5 + X.std(axis=0)
     return np.concatenate([near, far, X])
+
+
+def name_of(value):
+    """Return the name of a parameter for test ids: its text without addresses in memory, which differ by process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", re.sub(r"\s+", " ", str(value)))

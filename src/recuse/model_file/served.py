@@ -21,7 +21,7 @@ from recuse.model_file.graph.operators import BOOL, DOUBLE, ROWS
 from recuse.model_file.header import Header
 from recuse.model_file.reading import Feeds, ImageReader, TableReader
 from recuse.model_file.schema import ImageSchema, Inputs, TableSchema
-from recuse.model_file.session import open_session
+from recuse.model_file.session import open_session, run_session
 from recuse.model_file.tables import Column, unpack_table
 
 __all__ = ["ServedModel", "load"]
@@ -250,10 +250,10 @@ class ServedModel:
         if self._header.has_cost_input:
             feeds = {**feeds, "cost": cost[:, None]}
         if count <= self._block:
-            return list(self._session.run(names, feeds))
+            return run_session(self._session, feeds, names)
         starts = range(0, count, self._block)
         blocks = [
-            self._session.run(names, {name: rows[start : start + self._block] for name, rows in feeds.items()})
+            run_session(self._session, {name: rows[start : start + self._block] for name, rows in feeds.items()}, names)
             for start in starts
         ]
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -52,13 +52,15 @@ def open_session(graph: bytes) -> Any:
         ) from error
 
 
-def run_session(session: Any, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the outputs of a session by name.
+def run_session(session: Any, inputs: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[NDArray[Any]]:
+    """Return some outputs of a session.
 
     Parameters
     ----------
     session : onnxruntime.InferenceSession
     inputs : mapping of str to ndarray
+    names : sequence of str
+        Names of the outputs.
 
     Raises
     ------
@@ -71,12 +73,11 @@ def run_session(session: Any, inputs: Mapping[str, NDArray[Any]]) -> dict[str, N
     >>> from recuse.model_file.graph.builder import GraphBuilder
     >>> graph = GraphBuilder()
     >>> graph.output("y", graph.input("x", "double", (-1, 2)) * 2.0)
-    >>> run_session(open_session(graph.model().SerializeToString()), {"x": np.array([[1.0, 2.0]])})
-    {'y': array([[2., 4.]])}
+    >>> run_session(open_session(graph.model().SerializeToString()), {"x": np.array([[1.0, 2.0]])}, ["y"])
+    [array([[2., 4.]])]
     """
-    names = [output.name for output in session.get_outputs()]
     try:
-        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+        return list(session.run(names, inputs))
     except Exception as error:
         raise ModelFileError(
             f"ONNX Runtime cannot compute the graph ({_reason(error)}): save the model again"

@@ -339,9 +339,10 @@ def runs_as_foreseen(rng):
     checked(model)
     with suppress(ModelFileError):  # such as indices that are out of range
         session = open_session(model.SerializeToString())
-        results = run_session(session, {name: fuzz.some_rows(3, *each) for name, each in declared["inputs"].items()})
-        for name, (_, shape) in declared["outputs"].items():
-            assert results[name].shape == tuple(3 if size == ROWS else size for size in shape)
+        feeds = {name: fuzz.some_rows(3, *each) for name, each in declared["inputs"].items()}
+        results = run_session(session, feeds, list(declared["outputs"]))
+        for found, (_, shape) in zip(results, declared["outputs"].values(), strict=True):
+            assert found.shape == tuple(3 if size == ROWS else size for size in shape)
         return True
     return False
 
@@ -353,11 +354,11 @@ def test_errors_of_the_runtime_are_errors_of_the_file():
     x = graph.input("x", "double", (ROWS,))
     graph.output("y", graph.constant([1.0, 2.0]).take(x.cast("int64"), axis=0))
     with pytest.raises(ModelFileError, match="ONNX Runtime cannot compute"):
-        run_session(open_session(graph.model().SerializeToString()), {"x": np.array([1e18])})
+        run_session(open_session(graph.model().SerializeToString()), {"x": np.array([1e18])}, ["y"])
 
 
 def test_hostile_files_in_a_worker():
-    report = fuzz.run(fuzz.saved_models(), count=250, seed=1)
+    report = fuzz.run(fuzz.saved_models(estimators=False), count=250, seed=1)
     report.print()
     assert report.failures == 0
     assert report.counts["untouched", "same decisions"] == 4

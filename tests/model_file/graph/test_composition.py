@@ -19,7 +19,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from graph_runs import assert_same, assert_same_prediction, assert_same_transform, new_rows, training_rows
+from graph_runs import assert_same, assert_same_prediction, assert_same_transform, name_of, new_rows, training_rows
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.conversion import convert
@@ -47,21 +47,21 @@ TARGETS = [
 ]
 
 
-@pytest.mark.parametrize("model", ONE_OUTPUT, ids=str)
+@pytest.mark.parametrize("model", ONE_OUTPUT, ids=name_of)
 def test_one_output(model):
     X, y = training_rows()
     assert_same_prediction(model.fit(X, y), new_rows(X))
 
 
 @pytest.mark.parametrize(
-    "model", [LINEAR, MultiOutputRegressor(FOREST), RegressorChain(Ridge(), order=[1, 0])], ids=str
+    "model", [LINEAR, MultiOutputRegressor(FOREST), RegressorChain(Ridge(), order=[1, 0])], ids=name_of
 )
 def test_two_outputs(model):
     X, y = training_rows(2)
     assert_same_prediction(model.fit(X, y), new_rows(X))
 
 
-@pytest.mark.parametrize("transformer", TARGETS, ids=str)
+@pytest.mark.parametrize("transformer", TARGETS, ids=name_of)
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_transformed_targets(transformer, n_outputs):
     X, y = training_rows(n_outputs)
@@ -90,7 +90,7 @@ COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize("model", COLUMNS, ids=str)
+@pytest.mark.parametrize("model", COLUMNS, ids=name_of)
 def test_columns(model):
     X, y = training_rows()
     assert_same_transform(model.fit(X, y), new_rows(X))
@@ -111,7 +111,7 @@ def test_columns_by_name():
         (make_pipeline(FunctionTransformer(np.tanh), Ridge()), "func="),
         (ColumnTransformer([("a", "drop", [0])]), "without any feature"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_others_are_refused(model, message):
     X, y = training_rows()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 from torch import nn
 
 pytest.importorskip("onnxruntime")
@@ -13,8 +12,7 @@ import onnxruntime
 from recuse.datasets import make_cellularity
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.model_file.errors import ConversionError
-from recuse.model_file.graph.builder import GraphBuilder
-from recuse.model_file.graph.images import image_decision
+from recuse.model_file.graph.decision import build_decision
 
 IMAGES, Y, _, _ = make_cellularity(48, random_state=0, size=32)
 NEW, _, _, _ = make_cellularity(20, random_state=1, size=32)
@@ -27,13 +25,10 @@ def fitted(cost=0.02, **parameters):
 
 
 def run(model, images, **inputs):
-    graph = GraphBuilder()
-    for name, value in image_decision(model, graph).items():
-        assert (value.dtype, value.shape) == ("double", (-1,))
-        graph.output(name, value)
+    graph = build_decision(model).graph
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(graph.model().SerializeToString(), options)
+    session = onnxruntime.InferenceSession(graph, options)
     assert [each.name for each in session.get_inputs()] == ["image", *inputs]
     scaled = images.astype(np.float32) / np.float32(127.5) - 1 if images.dtype == np.uint8 else images
     return session.run(["prediction", "score"], {"image": scaled, **inputs})
@@ -62,7 +57,7 @@ def test_images_as_floats_and_any_number_of_them():
 def test_a_cost_for_each_image():
     model = fitted(COSTS)
     cost = np.geomspace(1e-4, 1.0, len(NEW))
-    same(run(model, NEW, cost=cost), model.decide(NEW, cost))
+    same(run(model, NEW, cost=cost[:, None]), model.decide(NEW, cost))
 
 
 def test_a_backbone_of_the_user():
@@ -78,8 +73,3 @@ def test_a_backbone_without_a_conversion():
     model = fitted(backbone=lambda channels: (nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten()), channels))
     with pytest.raises(ConversionError, match="AdaptiveMaxPool2d in Sequential cannot be saved"):
         run(model, NEW)
-
-
-def test_an_unfitted_estimator():
-    with pytest.raises(NotFittedError):
-        image_decision(RcRImageRegressor(), GraphBuilder())

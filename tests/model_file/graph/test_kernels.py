@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR, NuSVR
 
-from graph_runs import assert_same_prediction, new_rows, training_rows
+from graph_runs import assert_same_prediction, name_of, new_rows, training_rows
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
@@ -37,7 +37,7 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("kernel", KERNELS, ids=name_of)
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("normalize_y", [False, True])
 def test_gaussian_process_regressor(kernel, n_outputs, normalize_y):

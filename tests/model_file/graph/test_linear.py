@@ -8,7 +8,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.svm import LinearSVR
 
-from graph_runs import assert_same_prediction, new_rows, training_rows
+from graph_runs import assert_same_prediction, name_of, new_rows, training_rows
 
 MANY_OUTPUTS = [
     linear_model.LinearRegression(),
@@ -65,26 +65,26 @@ def standard_rows(n_outputs=1):
     return X / X.std(axis=0), y
 
 
-@pytest.mark.parametrize("model", MANY_OUTPUTS, ids=str)
+@pytest.mark.parametrize("model", MANY_OUTPUTS, ids=name_of)
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_several_outputs(model, n_outputs):
     X, y = standard_rows(n_outputs)
     assert_same_prediction(model.fit(X, y), new_rows(X))
 
 
-@pytest.mark.parametrize("model", ONE_OUTPUT, ids=str)
+@pytest.mark.parametrize("model", ONE_OUTPUT, ids=name_of)
 def test_one_output(model):
     X, y = standard_rows()
     assert_same_prediction(model.fit(X, y), new_rows(X))
 
 
-@pytest.mark.parametrize("model", TWO_OUTPUTS, ids=str)
+@pytest.mark.parametrize("model", TWO_OUTPUTS, ids=name_of)
 def test_two_outputs(model):
     X, y = standard_rows(2)
     assert_same_prediction(model.fit(X, y), new_rows(X))
 
 
-@pytest.mark.parametrize("model", POSITIVE, ids=str)
+@pytest.mark.parametrize("model", POSITIVE, ids=name_of)
 def test_positive_targets(model):
     X, y = standard_rows()
     assert_same_prediction(model.fit(X, np.exp(y / 4)), new_rows(X))

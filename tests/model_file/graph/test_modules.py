@@ -12,6 +12,7 @@ pytest.importorskip("onnxruntime")
 
 import onnxruntime
 
+from graph_runs import name_of
 from recuse.deep.backbones import resnet50, small_cnn
 from recuse.deep.two_heads import TwoHeads
 from recuse.engine.user_modules import LoopedModules
@@ -185,12 +186,12 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("dtype", TYPES)
 class TestLayers:
-    @pytest.mark.parametrize("layer", TABLE_LAYERS, ids=str)
+    @pytest.mark.parametrize("layer", TABLE_LAYERS, ids=name_of)
     @pytest.mark.parametrize("scale", [1.0, 30.0])
     def test_layers_of_tables(self, layer, dtype, scale):
         check(layer, dtype, 4, scale=scale)
 
-    @pytest.mark.parametrize("layer", BLOCK_LAYERS, ids=str)
+    @pytest.mark.parametrize("layer", BLOCK_LAYERS, ids=name_of)
     def test_layers_of_blocks(self, layer, dtype):
         check(layer, dtype, 4, 6, 6)
 
@@ -206,7 +207,7 @@ class TestLayers:
 
 
 @pytest.mark.filterwarnings("ignore:Using padding=.same.:UserWarning")
-@pytest.mark.parametrize("layer", CONVOLUTIONS, ids=str)
+@pytest.mark.parametrize("layer", CONVOLUTIONS, ids=name_of)
 def test_convolutions(layer):
     check(layer, "float", 4, 9, 9)
 
@@ -442,7 +443,7 @@ class TestErrors:
             nn.BatchNorm2d(3, track_running_stats=False),
             nn.LayerNorm(3),
         ],
-        ids=str,
+        ids=name_of,
     )
     def test_options_without_a_conversion(self, layer):
         refused(layer, 3, 8, 8, dtype="float", match=f"{type(layer).__name__} in {type(layer).__name__} cannot")

@@ -26,7 +26,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from graph_runs import assert_same_transform, new_rows, training_rows
+from graph_runs import assert_same_transform, name_of, new_rows, training_rows
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.conversion import convert
@@ -58,7 +58,7 @@ TRANSFORMERS = [
 ]
 
 
-@pytest.mark.parametrize("model", TRANSFORMERS, ids=str)
+@pytest.mark.parametrize("model", TRANSFORMERS, ids=name_of)
 def test_transformers(model):
     X, y = training_rows()
     new = new_rows(X)

@@ -13,7 +13,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
-from graph_runs import assert_same_prediction, new_rows, training_rows
+from graph_runs import assert_same_prediction, name_of, new_rows, training_rows
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.conversion import convert
@@ -40,14 +40,14 @@ ONE_OUTPUT = [
 ]
 
 
-@pytest.mark.parametrize("model", MANY_OUTPUTS, ids=str)
+@pytest.mark.parametrize("model", MANY_OUTPUTS, ids=name_of)
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_several_outputs(model, n_outputs):
     X, y = training_rows(n_outputs)
     assert_same_prediction(model.fit(X, y), new_rows(X))
 
 
-@pytest.mark.parametrize("model", ONE_OUTPUT, ids=str)
+@pytest.mark.parametrize("model", ONE_OUTPUT, ids=name_of)
 def test_one_output(model):
     X, y = training_rows()
     assert_same_prediction(model.fit(X, y), new_rows(X))
