@@ -1,0 +1,85 @@
+"""A loaded file decides like the estimator that was saved, for every estimator."""
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.linear_model import Ridge
+
+import recuse
+from recuse import RcRImageRegressor, RcRRegressor, RiskRejector, datasets
+from saved_estimators import CASES, FRAME, NEW, QUICK, ROWS, SMALL, TRAIN, Y
+
+
+def assert_same(model, served, rows, **cost):
+    """Predictions agree to 1e-6, and decisions except where the score is below a millionth of the cost."""
+    expected, found = model.decide(rows, **cost), served.decide(rows, **cost)
+    scale = np.abs(expected.prediction).max()
+    np.testing.assert_allclose(found.prediction, expected.prediction, rtol=1e-6, atol=1e-6 * scale)
+    clear = np.abs(expected.score) > 1e-6 * np.maximum(expected.cost, 1.0)
+    np.testing.assert_array_equal(found.accepted[clear], expected.accepted[clear])
+    np.testing.assert_allclose(found.score, expected.score, rtol=1e-6, atol=1e-5 * np.abs(expected.score).max())
+    np.testing.assert_array_equal(found.cost, expected.cost)
+    np.testing.assert_allclose(served.predict(rows), model.predict(rows), rtol=1e-6, atol=1e-6 * scale)
+    if hasattr(model, "expected_loss"):
+        np.testing.assert_allclose(served.expected_loss(rows), model.expected_loss(rows), rtol=1e-5, atol=1e-6)
+    assert (found.loss, found.target_names, found.score_unit) == (
+        expected.loss,
+        expected.target_names,
+        expected.score_unit,
+    )
+    if expected.index is not None:
+        assert found.index.equals(expected.index)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CASES)
+def test_a_loaded_file_decides_like_the_estimator(name, tmp_path):
+    model, fit, decide = CASES[name]
+    fit = dict(fit)
+    model.fit(FRAME, fit.pop("y", Y), **fit)
+    recuse.save(model, tmp_path / "model.recuse")
+    served = recuse.load(tmp_path / "model.recuse")
+    assert_same(model, served, ROWS, **decide)
+    one = {key: value if np.ndim(value) == 0 else value[:1] for key, value in decide.items()}
+    assert_same(model, served, ROWS.iloc[:1], **one)
+
+
+def test_tables_without_names_and_of_other_libraries(tmp_path):
+    numbers = TRAIN.to_numpy(float)
+    model = RcRRegressor(6.0, **SMALL).fit(numbers, Y)
+    recuse.save(model, tmp_path / "array.recuse")
+    served = recuse.load(tmp_path / "array.recuse")
+    new = NEW.to_numpy(float)
+    new[::7, 2] = np.nan
+    for rows in (new, new.tolist(), np.asfortranarray(new)):
+        assert_same(model, served, rows)
+    named = RiskRejector(Ridge(), **QUICK).fit(FRAME.drop(columns=["fuel", "number"]), Y)
+    recuse.save(named, tmp_path / "frame.recuse")
+    served = recuse.load(tmp_path / "frame.recuse")
+    rows = ROWS.drop(columns=["fuel", "number"])
+    expected = served.decide(rows)
+    for same in (pl.from_pandas(rows), pl.from_pandas(rows).to_arrow(), rows[rows.columns[::-1]], rows.assign(other=1)):
+        np.testing.assert_array_equal(served.decide(same).score, expected.score)
+    one = served.decide(rows.iloc[0].to_dict())
+    np.testing.assert_allclose(one.score, expected.score[:1])
+
+
+def test_a_prefitted_regressor_sees_the_rows_as_they_are(tmp_path):
+    numbers = TRAIN.to_numpy(float)
+    model = RiskRejector(Ridge().fit(numbers[:100], Y[:100]), prefit=True, random_state=0)
+    model.fit(numbers[100:], Y[100:], cost=6.0)
+    recuse.save(model, tmp_path / "model.recuse")
+    assert_same(model, recuse.load(tmp_path / "model.recuse"), NEW.to_numpy(float))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_images(tmp_path):
+    images, y, _, _ = datasets.make_cellularity(24, random_state=0, size=32)
+    model = RcRImageRegressor(cost=0.02, epochs=1, slow_start=0, random_state=0).fit((images[:16], y[:16]))
+    recuse.save(model, tmp_path / "model.recuse")
+    served = recuse.load(tmp_path / "model.recuse")
+    expected, found = model.decide(images[16:]), served.decide(images[16:])
+    np.testing.assert_allclose(found.prediction, expected.prediction, rtol=1e-4)
+    np.testing.assert_allclose(found.score, expected.score, rtol=1e-3, atol=1e-4)
+    with pytest.raises(ValueError, match=r"images must have shape \(n, 3, 32, 32\), as in training, got"):
+        served.decide(images[:, :, :16])
