@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -11,7 +12,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from recuse.atomic_files import new_file
 from recuse.extras import import_extra
@@ -19,10 +20,10 @@ from recuse.extras import import_extra
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FORMATS", "STANDARD_STREAM", "file_format", "read_table", "write_table"]
+__all__ = ["STANDARD_STREAM", "file_format", "read_table", "source_name", "write_table"]
 
 STANDARD_STREAM = "-"
-FORMATS = {
+_FORMATS = {
     **dict.fromkeys((".csv", ".txt", ".tsv", ".csv.gz", ".tsv.gz"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
@@ -50,14 +51,25 @@ def file_format(path: str) -> str:
     """
     if path == STANDARD_STREAM:
         return "csv"
-    for ending, kind in FORMATS.items():
+    for ending, kind in _FORMATS.items():
         if path.lower().endswith(ending):
             return kind
-    raise ValueError(f"{path} must end with one of {', '.join(FORMATS)}")
+    raise ValueError(f"{path} must end with one of {', '.join(_FORMATS)}")
+
+
+def source_name(path: str) -> str:
+    """Return the name of a table for messages.
+
+    Examples
+    --------
+    >>> source_name("-"), source_name("rows.csv")
+    ('standard input', 'rows.csv')
+    """
+    return "standard input" if path == STANDARD_STREAM else path
 
 
 def read_table(path: str, *, encoding: str | None = None, text_columns: Iterable[str] = ()) -> pd.DataFrame:
-    """Read a table.
+    r"""Read a table.
 
     The separator and the decimal sign of a CSV file are those of its first lines. Numbers with leading zeros and truth
     values stay text, and so do dates.
@@ -89,7 +101,7 @@ def read_table(path: str, *, encoding: str | None = None, text_columns: Iterable
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "rooms.csv"
-    ...     _ = file.write_text("area;zip;since\\n17,5;01067;2024-05-01\\n20,0;80331;2024-06-01\\n")
+    ...     _ = file.write_text("area;zip;since\n17,5;01067;2024-05-01\n20,0;80331;2024-06-01\n")
     ...     read_table(str(file))
        area    zip       since
     0  17.5  01067  2024-05-01
@@ -102,9 +114,9 @@ def read_table(path: str, *, encoding: str | None = None, text_columns: Iterable
     frame.columns = frame.columns.map(str)
     if frame.columns.has_duplicates:
         twice = frame.columns[frame.columns.duplicated()][0]
-        raise ValueError(f"{_name(path)} must have different column names, got {twice!r} more than once")
+        raise ValueError(f"{source_name(path)} must have different column names, got {twice!r} more than once")
     if len(frame) == 0:
-        raise ValueError(f"{_name(path)} has no rows")
+        raise ValueError(f"{source_name(path)} has no rows")
     return frame
 
 
@@ -154,10 +166,6 @@ def _check_readable(path: str) -> None:
         raise FileNotFoundError(f"{path} does not exist: check the path of the table")
 
 
-def _name(path: str) -> str:
-    return "standard input" if path == STANDARD_STREAM else path
-
-
 def _read_arrow(path: str, kind: str) -> pd.DataFrame:
     pyarrow = import_extra("pyarrow", "files")
     module = import_extra("pyarrow.parquet" if kind == "parquet" else "pyarrow.feather", "files")
@@ -184,8 +192,9 @@ class _Text:
     def open_binary(self) -> BinaryIO:
         if self.data is not None:
             return io.BytesIO(self.data)
-        opened: Any = gzip.open(self.path) if self.path.lower().endswith(".gz") else Path(self.path).open("rb")
-        return opened  # type: ignore[no-any-return]
+        if self.path.lower().endswith(".gz"):
+            return cast(BinaryIO, gzip.open(self.path))
+        return Path(self.path).open("rb")
 
 
 @dataclass(frozen=True)
@@ -198,6 +207,10 @@ def _read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
     """Read a CSV file as numbers and text; a second pass reads the columns again that must stay text."""
     import pandas as pd
 
+    try:
+        codecs.lookup(encoding)
+    except LookupError as error:
+        raise ValueError(f"encoding must be one that Python knows, such as latin-1, got {encoding!r}") from error
     text = _Text(path, encoding, sys.stdin.buffer.read() if path == STANDARD_STREAM else None)
     try:
         dialect = _dialect_of(text)
@@ -209,13 +222,11 @@ def _read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
             _restore_text(frame, _parse(text, dialect, str, usecols=list(doubtful)))
     except UnicodeError as error:
         raise ValueError(_encoding_error(text)) from error
-    except LookupError as error:
-        raise ValueError(f"encoding must be one that Python knows, such as latin-1, got {encoding!r}") from error
     except pd.errors.EmptyDataError as error:
-        raise ValueError(f"{_name(path)} is empty") from error
+        raise ValueError(f"{source_name(path)} is empty") from error
     except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error, gzip.BadGzipFile, EOFError) as error:
         reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
-        raise ValueError(f"{_name(path)} cannot be read as CSV: {reason}") from error
+        raise ValueError(f"{source_name(path)} cannot be read as CSV: {reason}") from error
     return frame
 
 
@@ -300,7 +311,7 @@ def _separator_of(lines: list[str]) -> str:
 
 
 def _encoding_error(text: _Text) -> str:
-    name = _name(text.path)
+    name = source_name(text.path)
     with text.open_binary() as file:
         start = file.read(2)
     hint = _BYTE_ORDER_MARKS.get(start, "latin-1")

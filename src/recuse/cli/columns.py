@@ -51,8 +51,9 @@ class LabelledTable:
 
     def take(self, rows: Any) -> LabelledTable:
         """Return some of the rows, by a mask."""
-        parts = (None if part is None else part[rows] for part in (self.groups, self.weights))
-        return LabelledTable(self.X[rows], self.y[rows], *parts, self.left_out)
+        groups = None if self.groups is None else self.groups[rows]
+        weights = None if self.weights is None else self.weights[rows]
+        return LabelledTable(self.X[rows], self.y[rows], groups, weights, self.left_out)
 
 
 def labelled_table(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTable:

@@ -69,7 +69,7 @@ def _run(data: Dataset, output: Path, members: int, epochs: int) -> None:
         f"{len(X)} training rows, {len(X_validation)} validation rows, {len(X_test)} test rows.\n"
     )
     curve = metrics.cost_curve(y_test, _decide(data, members, epochs))
-    console.print(curve_table(curve.to_dict("records")))
+    console.print(curve_table(record for _, record in curve.iterrows()))
     console.print(_summary(curve, data.target, len(X_test)))
     figure = _save_figure(curve, output)
     console.print(f"\nThe figure of these losses: [bold]{figure}[/]")

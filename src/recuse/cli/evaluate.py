@@ -10,7 +10,7 @@ import typer
 
 from recuse.cli import options
 from recuse.cli.costs import CostChoice, parse_cost
-from recuse.cli.measures import comparison_table, explained_table, savings_of, savings_sentence
+from recuse.cli.measures import explained_table, savings_of, savings_sentence
 from recuse.cli.output import Output, counted
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
@@ -24,7 +24,8 @@ def evaluate(
     model: Annotated[Path, typer.Argument(help="Model file of recuse fit or recuse.save.")],
     data: Annotated[str, typer.Argument(help="Table with the true targets: CSV, Parquet, Arrow, or -.")],
     target: Annotated[
-        list[str] | None, typer.Option(help="Column with the target, if its name differs from training.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column with the target, if its name differs from training."),
     ] = None,
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
@@ -52,18 +53,20 @@ def _run(
     from recuse import load
     from recuse.cli import served_table
     from recuse.cli.columns import target_of
+    from recuse.table_files import source_name
 
     model = load(path)
     names = _target_names(model, target)
     money = None if choice is None else choice.money
     table = served_table.read_for(model, data, encoding)
-    y = target_of(table, names, data)
+    source = source_name(data)
+    y = target_of(table, names, source)
     known = y.notna() if y.ndim == 1 else y.notna().all(axis=1)
     if not known.any():
-        raise ValueError(f"no row of {data} has a target")
+        raise ValueError(f"no row of {source} has a target")
     table, y = table[known], y[known]
-    problems = served_table.problems_of(model, table, data)
-    cost = served_table.checked_cost(choice, model, table, data)
+    problems = served_table.problems_of(model, table, source)
+    cost = served_table.checked_cost(choice, model, table, source)
     used = {*names, *(each for each in (cost, model.cost_) if isinstance(each, str))}
     served_table.print_problems(problems, used, output)
     with warnings.catch_warnings():
@@ -72,8 +75,7 @@ def _run(
     measures = decision.evaluate(y.to_numpy())
     left_out = int((~known).sum())
     note = f" ({counted(left_out, 'row')} without a target left out)" if left_out else ""
-    output.say(f"{counted(len(decision), 'row')} of {options.escaped(data)}{note}, {model.loss_.name} loss")
-    output.say(comparison_table(measures, money))
+    output.say(f"{counted(len(decision), 'row')} of {options.escaped(source)}{note}, {model.loss_.name} loss")
     output.say(explained_table(measures))
     output.say(savings_sentence(measures, model.loss_.name, money))
     output.finish(

@@ -33,7 +33,7 @@ _OUTPUTS = {
 
 def export(
     model: Annotated[Path, typer.Argument(help="Model file of recuse fit or recuse.save.")],
-    onnx: Annotated[Path, typer.Option("--onnx", help="ONNX file to write.")],
+    onnx: Annotated[Path, typer.Option("--onnx", metavar="FILE", help="ONNX file to write.")],
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,

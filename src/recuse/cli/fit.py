@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -21,9 +21,6 @@ from recuse.cli.methods import Method, Preset, Settings, build, check_settings
 from recuse.cli.output import Output, counted, short
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["fit"]
 
 _TEST_SHARE = 0.2  # of methods without out-of-fold results
@@ -31,21 +28,35 @@ _TEST_SHARE = 0.2  # of methods without out-of-fold results
 
 def fit(
     data: Annotated[str, typer.Argument(help="Table to train on: CSV, Parquet, Arrow, or - for standard input.")],
-    target: Annotated[list[str], typer.Option(help="Column to predict; repeat it for several.")],
+    target: Annotated[list[str], typer.Option(metavar="COLUMN", help="Column to predict; repeat it for several.")],
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
-    method: Annotated[Method, typer.Option(help="Method of training.")] = Method.AUTO,
-    preset: Annotated[Preset, typer.Option(help="Less time or a lower loss.")] = Preset.DEFAULT,
-    loss: Annotated[str, typer.Option(help="squared, absolute, huber:1.35, pinball:0.9, ...")] = "squared",
-    groups: Annotated[str | None, typer.Option(help="Column whose equal values keep rows together in folds.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Column with the weights of the rows.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; can be repeated.")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for the fit, with --method auto.")] = None,
-    test: Annotated[str | None, typer.Option(help="Table to test on, instead of out-of-fold rows.")] = None,
-    test_share: Annotated[float | None, typer.Option(help="Share of the rows to test on, such as 0.2.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Model file to write.")] = Path("model.recuse"),
+    method: Annotated[Method, typer.Option(metavar="METHOD", help=f"One of {', '.join(Method)}.")] = Method.AUTO,
+    preset: Annotated[
+        Preset, typer.Option(metavar="PRESET", help=f"One of {', '.join(Preset)}: less time or a lower loss.")
+    ] = Preset.DEFAULT,
+    loss: Annotated[str, typer.Option(metavar="LOSS", help="squared, absolute, huber:1.35, pinball:0.9")] = "squared",
+    groups: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column whose equal values keep rows together in folds.")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the weights of the rows.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; can be repeated.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Seconds for the fit, with --method auto.")
+    ] = None,
+    test: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Table to test on, instead of out-of-fold rows.")
+    ] = None,
+    test_share: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Share of the rows to test on, such as 0.2.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random choices.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes, with --method auto or risk.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Model file to write.")] = Path(
+        "model.recuse"
+    ),
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -118,28 +129,32 @@ class _Job:
 
     def _read(self) -> tuple[LabelledTable, Held | None]:
         """Return the training rows and the test rows, if there are any."""
-        from recuse.table_files import read_table
+        from recuse.table_files import read_table, source_name
 
         if len(set(self.roles.targets)) < len(self.roles.targets):
             raise UsageError(f"--target must be given once for each column, got {short(list(self.roles.targets))}")
         frame = read_table(self.data, encoding=self.encoding)
-        table = labelled_table(frame, self.roles, self.data)
+        table = labelled_table(frame, self.roles, source_name(self.data))
         if self.test is not None:
             other = read_table(self.test, encoding=self.encoding, text_columns=text_columns(frame))
-            return table, Held(labelled_table(other, self.roles, self.test), f"rows of {self.test}")
+            return table, Held(
+                labelled_table(other, self.roles, source_name(self.test)), f"rows of {source_name(self.test)}"
+            )
         if self.test_share > 0:
             table, rest = split_rows(table, self.test_share, self.settings.seed)
             return table, Held(rest, "held-out rows, which the model was not fitted to")
         return table, None
 
     def _describe(self, table: LabelledTable) -> None:
+        from recuse.table_files import source_name
+
         say = self.output.say
         kinds = kinds_of(table.X.drop(columns=self.roles.cost or [], errors="ignore"))
         listed = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         names = short(list(self.roles.targets))
         left_out = f"; {counted(table.left_out, 'row')} without a target left out" if table.left_out else ""
         facts = {
-            "data": f"{self.data}, {counted(len(table), 'training row')}{left_out}",
+            "data": f"{source_name(self.data)}, {counted(len(table), 'training row')}{left_out}",
             "target": names,
             "features": f"{sum(kinds.values())} columns: {listed}",
             "cost": self.cost.describe(self.settings.loss, names),

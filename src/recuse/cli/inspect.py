@@ -69,7 +69,7 @@ def _facts(path: Path, model: ServedModel, digest: str) -> dict[str, str]:
         "cost": _cost(model),
         "score": f"{info['score_unit']}; rows with a score above {info['threshold']:g} are accepted",
         "training": counted(rows, "row") if rows is not None else "number of rows not stored",
-        **({"proofs": certificates} if certificates else {}),
+        **({"certified": certificates} if certificates else {}),
         "versions": f"recuse {info['recuse']}, {libraries}",
         "sha256": digest,
     }

@@ -26,7 +26,7 @@ _COLUMNS = {
 _SHARES = {"rejection_rate", "false_rejection_rate", "false_acceptance_rate"}
 
 MEANINGS = {
-    "rcr_loss": "mean loss per row: the loss of accepted rows, the cost of rejected rows",
+    "rcr_loss": "mean loss per row: its loss if accepted, its cost if rejected",
     "always_accept": "mean loss if every row were accepted",
     "always_reject": "mean cost if every row were rejected",
     "oracle": "smallest mean loss that is possible with these predictions",
@@ -51,7 +51,7 @@ def cell(name: str, value: float) -> str:
     return f"{value:.0%}" if name in _SHARES else f"{value:.4g}"
 
 
-def curve_table(records: Iterable[Mapping[str, Any]]) -> Table:
+def curve_table(records: Iterable[Any]) -> Table:
     """Return a table with one line of measures for each cost."""
     table = Table(header_style="bold", pad_edge=False)
     for name, title in _COLUMNS.items():

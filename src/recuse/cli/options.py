@@ -10,12 +10,16 @@ from rich.markup import escape
 
 __all__ = ["AsJson", "Cost", "CostMoney", "Debug", "Encoding", "Quiet", "escaped", "fact", "size_of"]
 
-Cost = Annotated[str | None, typer.Option(help="Cost of a rejection in units of the loss: a number, or column:NAME.")]
+Cost = Annotated[
+    str | None, typer.Option(metavar="COST", help="Cost of a rejection in units of the loss: a number, or column:NAME.")
+]
 CostMoney = Annotated[
     str | None,
     typer.Option(help="The cost by prices, such as error=10,error_cost=50,review_cost=18.", metavar="PRICES"),
 ]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of CSV files that are not UTF-8, such as latin-1.")]
+Encoding = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Encoding of CSV files that are not UTF-8, such as latin-1.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of messages.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no messages, only warnings and errors.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -46,7 +46,9 @@ class Output:
     def say(self, message: RenderableType = "") -> None:
         """Print a message or a table; text may have the markup of Rich."""
         if not self.silent:
-            self._console.print(message, soft_wrap=isinstance(message, str))
+            # a terminal gets lines that break between words, a file or a program gets whole lines
+            whole = isinstance(message, str) and not self._console.is_terminal
+            self._console.print(message, soft_wrap=whole)
 
     def warn(self, message: str) -> None:
         """Print a warning as one line, once."""

@@ -29,11 +29,14 @@ def predict(
     model: Annotated[Path, typer.Argument(help="Model file of recuse fit or recuse.save.")],
     data: Annotated[str, typer.Argument(help="Table with new rows: CSV, Parquet, Arrow, or - for standard input.")],
     output: Annotated[
-        str | None, typer.Option("-o", "--output", help="Table to write, or - for CSV on standard output.")
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Table to write, or - for CSV on standard output."),
     ] = None,
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
-    keep: Annotated[list[str] | None, typer.Option(help="Column of the data to write, too; can be repeated.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column of the data to write, too; can be repeated.")
+    ] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Write all columns of the data, too.")] = False,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
@@ -89,15 +92,15 @@ def _run(
     from recuse import load
     from recuse.cli import served_table
     from recuse.cli.columns import check_column
-    from recuse.table_files import write_table
+    from recuse.table_files import source_name, write_table
 
-    model = load(path)
+    model, source = load(path), source_name(data)
     table = served_table.read_for(model, data, encoding)
     kept = list(table.columns) if keep_all else keep or []
     for name in kept:
-        check_column(table, name, "column to keep", data)
-    problems = served_table.problems_of(model, table, data)
-    row_cost = served_table.checked_cost(choice, model, table, data)
+        check_column(table, name, "column to keep", source)
+    problems = served_table.problems_of(model, table, source)
+    row_cost = served_table.checked_cost(choice, model, table, source)
     used = {*kept, *(each for each in (row_cost, model.cost_) if isinstance(each, str))}
     served_table.print_problems(problems, used, printer)
     decision, decisions = _decide(model, table, row_cost)

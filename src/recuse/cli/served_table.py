@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from recuse.cli.costs import CostChoice
+    from recuse.model_file.schema import ColumnSchema
     from recuse.model_file.served import ServedModel
     from recuse.model_file.table_report import TableProblem
 
@@ -29,12 +30,26 @@ def read_for(model: ServedModel, path: str, encoding: str | None) -> pd.DataFram
     """Read a table with the types that a model expects."""
     from recuse.table_files import read_table
 
-    text = [
-        str(column.name)
-        for column in model.schema.columns
-        if column.kind in ("category", "date") and any(isinstance(level.value, str) for level in column.levels)
-    ]
-    return read_table(path, encoding=encoding, text_columns=text)
+    categories = {str(column.name): column for column in model.schema.columns if column.kind == "category"}
+    text = {name for name, column in categories.items() if any(isinstance(each.value, str) for each in column.levels)}
+    table = read_table(path, encoding=encoding, text_columns=text)
+    for name in categories:
+        if name in table.columns:
+            table[name] = _as_text(table[name]) if name in text else _as_values(table[name], categories[name])
+    return table
+
+
+def _as_text(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """Return whole numbers and truth values of a Parquet or Arrow file as the text that a CSV file has."""
+    return cells if cells.dtype.kind not in "iub" else cells.map(str)
+
+
+def _as_values(cells: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
+    """Return the truth values of a CSV file, where the training rows had truth values."""
+    values = {level.text.lower(): level.value for level in column.levels if isinstance(level.value, bool)}
+    if not values or cells.dtype.kind == "b":
+        return cells
+    return cells.astype(object).map(lambda cell: values.get(str(cell).lower(), cell), na_action="ignore")
 
 
 def problems_of(model: ServedModel, table: pd.DataFrame, path: str) -> list[TableProblem]:

@@ -32,8 +32,9 @@ NEW_CATEGORY = "new category"
 NEW_MISSING = "new missing value"
 OUT_OF_RANGE = "outside the training range"
 
+_TYPES = {"number": "numbers", "date": "dates or times", "category": "categories"}
+
 Flags = NDArray[np.bool_]
-Found = Iterator[tuple[str, Flags]]
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def _problems_of(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[TableP
     try:
         yield from _REPORTS[column.kind](column, cells)
     except ValueError:  # a type that cannot be converted, such as dates where numbers were
-        yield TableProblem(column.name, WRONG_TYPE, len(cells), _shown(cells.dropna().iloc[0]), column.expected)
+        yield TableProblem(column.name, WRONG_TYPE, len(cells), _shown(cells.dropna().iloc[0]), _TYPES[column.kind])
 
 
 def _report_numbers(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[TableProblem]:
@@ -120,7 +121,7 @@ def _report_numbers(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[Tab
 
     values, text = read_numbers(cells)
     if not column.had_text:
-        yield from _counted(column, WRONG_TYPE, cells, text, column.expected)
+        yield from _counted(column, WRONG_TYPE, cells, text, _TYPES["number"])
         yield from _counted(column, NEW_MISSING, cells, np.isnan(values) & ~text & (not column.had_missing))
     yield from _out_of_range(column, values, lambda number: f"{number:g}")
 
@@ -130,7 +131,7 @@ def _report_dates(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[Table
 
     times, wrong = read_dates(cells, column.zone)
     missing = np.isnat(times)
-    yield from _counted(column, WRONG_TYPE, cells, wrong, column.expected)
+    yield from _counted(column, WRONG_TYPE, cells, wrong, _TYPES["date"])
     yield from _counted(column, NEW_MISSING, cells, missing & ~wrong & (not column.had_missing))
     seconds = np.where(missing, np.nan, times.astype(np.int64) / 1e6)
     yield from _out_of_range(column, seconds, _date)
@@ -140,9 +141,10 @@ def _report_categories(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[
     from recuse.tabular.cells import read_levels
 
     codes, levels = read_levels(cells)
-    known = {level.value if level.value is not None else level.text for level in column.levels if level.seen}
-    new = np.array([*(level not in known and str(level) not in known for level in levels), False])[codes]
-    yield from _counted(column, NEW_CATEGORY, cells, new)
+    values = {level.value for level in column.levels if level.seen and level.value is not None}
+    texts = {level.text for level in column.levels if level.seen and level.value is None}  # JSON has no such values
+    new = [level not in values and (isinstance(level, str) or str(level) not in texts) for level in levels]
+    yield from _counted(column, NEW_CATEGORY, cells, np.array([*new, False])[codes])
     yield from _counted(column, NEW_MISSING, cells, (codes < 0) & (not column.had_missing))
 
 
