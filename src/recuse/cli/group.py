@@ -47,6 +47,6 @@ class CommandGroup(TyperGroup):
 
 
 def _sentence(error: Any) -> str:
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     context = getattr(error, "ctx", None)
     return message if context is None else f"{message}; see {context.command_path} --help"

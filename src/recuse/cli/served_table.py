@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recuse.cli.options import escaped
 from recuse.cli.output import Output, counted, short
+from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,11 +68,13 @@ def problems_of(model: ServedModel, table: pd.DataFrame, path: str) -> list[Tabl
 
 
 def checked_cost(choice: CostChoice | None, model: ServedModel, table: pd.DataFrame, path: str) -> float | str | None:
-    """Return the cost for `decide`; raise an error if its column is missing."""
+    """Return the cost for `decide`; raise an error if there is none or if its column is missing."""
     from recuse.cli.columns import check_column
 
     cost = None if choice is None else choice.value
     column = cost if cost is not None else model.cost_
+    if column is None:
+        raise UsageError("the model has no cost of its own: give --cost, a number or column:NAME")
     if isinstance(column, str):
         check_column(table, column, "cost column", path)
     return cost
