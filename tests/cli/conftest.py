@@ -32,7 +32,7 @@ def rooms(n_rows, seed, *, labelled=True):
     table.loc[random.choice(n_rows, 8, replace=False), "age"] = ""
     table.loc[random.choice(n_rows, 4, replace=False), "area"] = "n/a"
     if labelled:
-        table["price"] = (area / 5 + 5 * (city == "Berlin") - age / 10 + noise).round(2).astype(str)
+        table["price"] = (area / 10 + 5 * (city == "Berlin") - age / 20 + noise).round(2).astype(str)
         table.loc[:2, "price"] = ""
     return table
 
@@ -71,7 +71,7 @@ def command():
 def folder(tmp_path_factory):
     """A folder with messy.csv, new.csv, labelled.csv and the model rooms.recuse."""
     place = tmp_path_factory.mktemp("rooms")
-    rooms(200, 0).to_csv(place / "messy.csv", index=False)
+    rooms(300, 0).to_csv(place / "messy.csv", index=False)
     rooms(60, 1).to_csv(place / "labelled.csv", index=False)
     new = rooms(30, 2, labelled=False)
     new.loc[3, "city"], new.loc[4, "area"], new.loc[5, "area"], new.loc[6, "sold"] = "Bonn", "999", "large", "soon"

@@ -45,10 +45,10 @@ def test_inspect_says_what_the_file_is(command, model):
     for fact in (
         "RiskRejector, squared loss",
         "6, in units of the squared loss; other costs are possible with --cost",
-        "197 rows",
+        "297 rows",
         "Columns (6 used)",
         "3 categories: Berlin, Hamburg, Köln",
-        "20.4 to 149.6; also missing values",
+        "20 to 149.6; also missing values",
         "not used",
         f"recuse {recuse.__version__}",
         digest,

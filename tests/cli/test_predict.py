@@ -22,7 +22,7 @@ def test_the_report_has_one_line_for_each_problem(command, folder, model, tmp_pa
     assert result.stderr.splitlines() == [
         "warning: column sold: 1 row with 'soon' where training had dates or times",
         "warning: column area: 1 row with 'large' where training had numbers",
-        "warning: column area: 1 row outside the training range 20.4 to 149.6, such as 999",
+        "warning: column area: 1 row outside the training range 20 to 149.6, such as 999",
         "warning: column city: 1 row with a category that training did not have, such as 'Bonn'",
     ]
     assert result.stdout.splitlines()[0] == "Columns that the model does not use: remark."
@@ -48,6 +48,7 @@ def test_codes_stay_text_if_no_row_has_a_leading_zero(command, folder, model, tm
 def test_truth_values_and_codes_of_parquet_files_are_found_by_their_text(command, folder, model, tmp_path):
     table = command.rooms(20, 3, labelled=False).assign(zip=10115)
     table["lift"] = table["lift"] == "True"
+    table["area"], table["age"] = 50.0, 20
     write_table(table, str(tmp_path / "new.parquet"))
     assert command.json_of("predict", model, tmp_path / "new.parquet", "-o", tmp_path / "o.csv")["problems"] == []
 
@@ -127,7 +128,9 @@ def test_missing_columns_are_named(command, folder, model, tmp_path):
 
 
 def test_a_file_that_is_no_model_is_refused(command, folder):
-    assert "is not a model file of recuse" in command.error_of("predict", folder / "new.csv", folder / "new.csv", code=1)
+    assert "is not a model file of recuse" in command.error_of(
+        "predict", folder / "new.csv", folder / "new.csv", code=1
+    )
     assert "does not exist" in command.error_of("predict", folder / "no.recuse", folder / "new.csv", code=1)
 
 

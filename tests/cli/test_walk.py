@@ -14,7 +14,7 @@ import recuse
 @pytest.fixture
 def shell(tmp_path, command):
     """Runs commands of a shell in a folder with three messy tables."""
-    command.rooms(200, 0).to_csv(tmp_path / "messy.csv", index=False)
+    command.rooms(300, 0).to_csv(tmp_path / "messy.csv", index=False)
     command.rooms(60, 1).to_csv(tmp_path / "labelled.csv", index=False)
     new = command.rooms(30, 2, labelled=False)
     new.loc[3, "city"] = "Bonn"
@@ -35,7 +35,7 @@ def shell(tmp_path, command):
 def test_fit_inspect_predict_evaluate(shell, tmp_path):
     fit = shell("recuse fit messy.csv --target price --cost 6 --preset fast --time-limit 20 -o m.recuse")
     for fact in (
-        "messy.csv, 197 training rows; 3 rows without a target left out",
+        "messy.csv, 297 training rows; 3 rows without a target left out",
         "7 columns: 4 categories, 1 dates or times, 2 numbers",
         "6: a rejection costs as much as an error of 2.45 in price",
         "out-of-fold rows",
@@ -46,10 +46,10 @@ def test_fit_inspect_predict_evaluate(shell, tmp_path):
         "Next: recuse predict m.recuse NEW.csv -o decisions.csv",
     ):
         assert fact in fit.stdout
-    assert fit.stderr == "warning: column 'id' is not used: 197 different texts in 197 rows identify rows\n"
+    assert fit.stderr == "warning: column 'id' is not used: 297 different texts in 297 rows identify rows\n"
 
     inspected = shell("recuse inspect m.recuse")
-    for fact in ("AutoRejector, squared loss", "price", "197 rows", "3 categories: Berlin, Hamburg, Köln", "01067"):
+    for fact in ("AutoRejector, squared loss", "price", "297 rows", "3 categories: Berlin, Hamburg, Köln", "01067"):
         assert fact in inspected.stdout
     assert inspected.stderr == ""
 
@@ -77,9 +77,9 @@ def test_fit_inspect_predict_evaluate(shell, tmp_path):
 
 def test_tables_pass_through_pipes(shell):
     shell("recuse fit - --target price --cost 6 --method knn-plug --quiet -o m.recuse < messy.csv")
-    piped = shell("recuse predict m.recuse - -o - < new.csv | head -n 2")
+    piped = shell("recuse predict m.recuse - -o - < new.csv | cat")
     assert piped.stdout.splitlines()[0] == "prediction,accepted,score,cost,expected_loss"
-    assert len(piped.stdout.splitlines()) == 2
+    assert len(piped.stdout.splitlines()) == 31
     assert "30 rows at cost 6" in piped.stderr
     refused = shell("recuse predict m.recuse - -o - < /dev/null", code=1)
     assert (refused.stdout, refused.stderr) == ("", "error: standard input is empty\n")
@@ -94,10 +94,10 @@ def test_commands_that_do_not_fit_import_neither_torch_nor_scikit_learn(shell, f
         ["evaluate", str(folder / "rooms.recuse"), str(folder / "labelled.csv"), "--quiet"],
         ["inspect", str(folder / "rooms.recuse")],
     ):
-        code = f"import atexit; atexit.register(lambda: exec({watch!r}))\n"
+        code = f"import atexit; atexit.register(lambda: exec({watch!r}, {{}}))\n"
         code += f"from recuse.cli import app; app({arguments!r})"
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert result.stdout.splitlines()[-1] == "[]", arguments
+        assert result.stdout.split()[-1] == "[]", arguments
 
 
 def test_help_imports_not_even_pandas():
