@@ -78,7 +78,7 @@ def test_other_encodings_need_the_option(tmp_path):
         read(tmp_path, data)
     assert read(tmp_path, data, encoding="latin-1")["city"].tolist() == ["Bonn", "Köln"]
     wide = "city,n\nKöln,2\n".encode("utf-16")
-    with pytest.raises(ValueError, match="--encoding utf-16$"):
+    with pytest.raises(ValueError, match=r"--encoding utf-16$"):
         read(tmp_path, wide)
     assert read(tmp_path, wide, encoding="utf-16")["city"].tolist() == ["Köln"]
     with pytest.raises(ValueError, match="encoding must be one that Python knows, such as latin-1, got 'klingon'"):

@@ -10,7 +10,8 @@ from recuse.cli.measures import cell
 
 __all__ = ["leaderboard_records", "leaderboard_table"]
 
-_PARTS = {"regressor": "regressor", "risk": "risk model"}
+_PARTS = {"blend": "blend", "regressor": "regressor", "risk": "risk model"}
+_CAPTION = "Loss with this model alone, as expected of models fitted to all rows."
 _COLUMNS = ("part", "name", "weight", "rcr_loss", "note")
 
 
@@ -25,9 +26,10 @@ def leaderboard_records(leaderboard: Any) -> list[dict[str, Any]]:
 def leaderboard_table(records: list[dict[str, Any]]) -> Table:
     """Return a table of the candidates; those with the highest weights come first."""
     notes = any(record["note"] for record in records)
-    table = Table("part", "name", title="Models in the blend", title_justify="left", header_style="bold")
+    table = Table("part", "name", title="Models in the blend", caption=_CAPTION, header_style="bold")
+    table.title_justify = table.caption_justify = "left"
     table.add_column("weight", justify="right")
-    table.add_column("loss alone", justify="right")
+    table.add_column("loss", justify="right")
     if notes:
         table.add_column("note")
     for part, title in _PARTS.items():

@@ -101,17 +101,22 @@ def savings_of(measures: Mapping[str, float]) -> float:
 
 def savings_sentence(measures: Mapping[str, float], loss: str, money: Money | None) -> str:
     """Say what the model saves per 1,000 rows, in money or in units of the loss."""
-    saved = 1000 * savings_of(measures)
+    saved = 1000 * savings_of(measures) * (1.0 if money is None else money.per_unit)
     unit = f"units of the {loss} loss" if money is None else "of money"
     better = "accepting" if measures["always_accept"] <= measures["always_reject"] else "rejecting"
-    if money is not None:
-        saved *= money.per_unit
-    if saved <= 0:
-        return f"Rejection does not pay on these rows: {better} all rows is not more expensive than the model."
-    amount = f"{saved:,.0f}" if saved >= 100 else f"{saved:.3g}"
+    if saved == 0:
+        return f"Rejection does not pay on these rows: the model costs as much as {better} all rows."
+    if saved < 0:
+        return (
+            f"Rejection does not pay on these rows: per 1,000 rows the model would cost [bold red]{_amount(-saved)}[/] "
+            f"{unit} more than {better} all rows."
+        )
     alternative = min(measures["always_accept"], measures["always_reject"])
-    share = f" ({savings_of(measures) / alternative:.0%})" if alternative > 0 else ""
     return (
-        f"Per 1,000 rows the model would save [bold green]{amount}[/] {unit}{share}, compared with {better} all rows, "
-        "the better of the two."
+        f"Per 1,000 rows the model would save [bold green]{_amount(saved)}[/] {unit} "
+        f"({savings_of(measures) / alternative:.0%}), compared with {better} all rows, the better of the two."
     )
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
