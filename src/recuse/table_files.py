@@ -34,7 +34,7 @@ _SAMPLE = 2**18  # characters that show the separator and the decimal sign
 _BLOCK = 2**20  # characters searched for leading zeros at once
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-_LEADING_ZERO = re.compile(r"\s*[+-]?0\d")
+_LEADING_ZERO = r"[+-]?0\d"
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
@@ -217,7 +217,7 @@ def _read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
         frame = _parse(text, dialect, dict.fromkeys(text_columns, str))
         doubtful = _truth_columns(frame)
         if _has_leading_zeros(text, dialect):
-            doubtful |= {name for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])}
+            doubtful |= _whole_columns(frame)
         if doubtful - text_columns:
             _restore_text(frame, _parse(text, dialect, str, usecols=list(doubtful)))
     except UnicodeError as error:
@@ -262,18 +262,23 @@ def _truth_columns(frame: pd.DataFrame) -> set[str]:
     }
 
 
+def _whole_columns(frame: pd.DataFrame) -> set[str]:
+    """Return the columns of whole numbers, which may be codes."""
+    numbers = frame.select_dtypes("number")
+    return {str(name) for name in numbers.columns if (numbers[name].dropna() % 1 == 0).all()}
+
+
 def _restore_text(frame: pd.DataFrame, text: pd.DataFrame) -> None:
     """Put text back in the place of numbers with leading zeros and of truth values."""
     truth = _truth_columns(frame)
     for name in text.columns:
-        cells = text[name].dropna().unique()
-        if name in truth or any(_LEADING_ZERO.match(cell) for cell in cells):
+        if name in truth or text[name].str.match(_LEADING_ZERO).any():
             frame[name] = text[name]
 
 
 def _has_leading_zeros(text: _Text, dialect: _Dialect) -> bool:
     """Whether the file has cells that start like numbers with leading zeros."""
-    pattern = re.compile(rf"(^|[{re.escape(dialect.separator)}\"\n\r])\s*[+-]?0\d")
+    pattern = re.compile(rf"[{re.escape(dialect.separator)}\"\s]{_LEADING_ZERO}")
     with text.open() as file:
         end = "\n"
         while block := file.read(_BLOCK):

@@ -225,3 +225,11 @@ def test_an_interrupted_fit_leaves_no_file(command, folder, tmp_path):
 def test_debug_keeps_the_traceback(command, folder):
     result = command.run(*fit(folder, "--target", "prise", "--cost", 6, "--debug"))
     assert isinstance(result.exception, ValueError)
+
+
+def test_a_column_that_numbers_the_rows_is_warned_of(command, tmp_path):
+    command.rooms(120, 0).assign(id=range(120)).to_csv(tmp_path / "rooms.csv", index=False)
+    options = ("--target", "price", "--cost", 6, "--method", "knn-plug", "-o", tmp_path / "m.recuse")
+    message = "column 'id' numbers the rows, so new rows are outside its range: leave it out by --drop"
+    assert message in command.json_of("fit", tmp_path / "rooms.csv", *options)["warnings"]
+    assert message not in command.json_of("fit", tmp_path / "rooms.csv", *options, "--drop", "id")["warnings"]

@@ -104,3 +104,15 @@ def test_the_help_of_every_command_has_examples(command, name):
 
 def test_an_unknown_command_is_an_error_of_usage(command):
     assert command.error_of("fitt", code=2).startswith("No such command 'fitt'")
+
+
+def test_models_of_images_are_inspected_and_exported_but_read_no_tables(command, folder, tmp_path):
+    pytest.importorskip("lightning")
+    images, target, _, _ = recuse.datasets.make_cellularity(24, random_state=0, size=32)
+    quick = {"epochs": 1, "slow_start": 0, "batch_size": 16, "random_state": 0, "trainer": {"accelerator": "cpu"}}
+    recuse.save(recuse.RcRImageRegressor(0.02, **quick).fit(images, target), tmp_path / "m.recuse")
+    assert "3 x 32 x 32" in command.succeed("inspect", tmp_path / "m.recuse").stdout
+    exported = command.json_of("export", tmp_path / "m.recuse", "--onnx", tmp_path / "m.onnx")
+    assert exported["inputs"][0]["meaning"] == "images: channels, height, width"
+    line = command.error_of("predict", tmp_path / "m.recuse", folder / "new.csv", code=1)
+    assert line == "RcRImageRegressor reads images, not tables: load the model in Python, with recuse.load"

@@ -12,7 +12,16 @@ from recuse.cli.output import counted, short
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LabelledTable", "Roles", "check_column", "kinds_of", "labelled_table", "target_of", "text_columns"]
+__all__ = [
+    "LabelledTable",
+    "Roles",
+    "check_column",
+    "kinds_of",
+    "labelled_table",
+    "row_counters",
+    "target_of",
+    "text_columns",
+]
 
 
 @dataclass(frozen=True)
@@ -140,6 +149,12 @@ def kinds_of(frame: pd.DataFrame) -> dict[str, int]:
         kind = kind_of(frame[name]).value if frame[name].notna().any() else "empty"
         counts[kind] = counts.get(kind, 0) + 1
     return counts
+
+
+def row_counters(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of whole numbers that grow by one from row to row."""
+    whole = [name for name in frame.columns if frame[name].dtype.kind in "iu"]
+    return [name for name in whole if len(frame) > 2 and (frame[name].diff().iloc[1:] == 1).all()]
 
 
 def text_columns(frame: pd.DataFrame) -> list[str]:

@@ -69,10 +69,15 @@ def _described(model: ServedModel) -> tuple[list[dict[str, Any]], list[dict[str,
 
 
 def _meanings(model: ServedModel) -> dict[str, str]:
+    from recuse.model_file.schema import ImageSchema
+
     cost = {"cost": f"the cost of rejecting the row, in units of the {model.loss_.name} loss"}
-    if model.schema.matrix is not None:
-        return {**cost, model.schema.matrix: "all columns as numbers, in the order of training; NaN is a missing value"}
-    used = [column for column in model.schema.columns if column.kind != "unused"]
+    schema = model.schema
+    if isinstance(schema, ImageSchema):
+        return {**cost, "image": "images: channels, height, width"}
+    if schema.matrix is not None:
+        return {**cost, schema.matrix: "all columns as numbers, in the order of training; NaN is a missing value"}
+    used = [column for column in schema.columns if column.kind != "unused"]
     return {**cost, **{each.input: _KINDS[each.kind].format(missing=repr(each.missing)) for each in used}}
 
 

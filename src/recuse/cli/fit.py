@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from recuse.cli import options
-from recuse.cli.columns import LabelledTable, Roles, kinds_of, labelled_table, text_columns
+from recuse.cli.columns import LabelledTable, Roles, kinds_of, labelled_table, row_counters, text_columns
 from recuse.cli.costs import CostChoice, required_cost
 from recuse.cli.held_out import Held, as_decision, split_rows
 from recuse.cli.leaderboard import leaderboard_records, leaderboard_table
@@ -135,6 +135,10 @@ class _Job:
             raise UsageError(f"--target must be given once for each column, got {short(list(self.roles.targets))}")
         frame = read_table(self.data, encoding=self.encoding)
         table = labelled_table(frame, self.roles, source_name(self.data))
+        for name in set(row_counters(frame)) & set(table.X.columns) - {self.roles.cost}:
+            self.output.warn(
+                f"column {name!r} numbers the rows, so new rows are outside its range: leave it out by --drop"
+            )
         if self.test is not None:
             other = read_table(self.test, encoding=self.encoding, text_columns=text_columns(frame))
             return table, Held(

@@ -16,7 +16,7 @@ from recuse.usage_errors import UNUSABLE, one_sentence_errors
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from recuse.model_file.schema import ColumnSchema
+    from recuse.model_file.schema import ColumnSchema, TableSchema
     from recuse.model_file.served import ServedModel
 
 __all__ = ["inspect"]
@@ -48,10 +48,13 @@ def inspect(
 
 
 def _print(path: Path, model: ServedModel, digest: str, output: Output) -> None:
+    from recuse.model_file.schema import TableSchema
+
     for name, text in _facts(path, model, digest).items():
         output.say(options.fact(name, text))
-    output.say()
-    output.say(_columns(model))
+    if isinstance(model.schema, TableSchema):
+        output.say()
+        output.say(_columns(model.schema))
     records = leaderboard_records(model.leaderboard)
     if records:
         output.say(leaderboard_table(records))
@@ -67,6 +70,7 @@ def _facts(path: Path, model: ServedModel, digest: str) -> dict[str, str]:
         "model": f"{model.estimator}, {model.loss_.name} loss",
         "target": short(list(names)) if names else counted(info["targets"]["count"], "target") + " without a name",
         "cost": _cost(model),
+        **({} if (shape := info["schema"].get("shape")) is None else {"images": " x ".join(map(str, shape))}),
         "score": f"{info['score_unit']}; rows with a score above {info['threshold']:g} are accepted",
         "training": counted(rows, "row") if rows is not None else "number of rows not stored",
         **({"certified": certificates} if certificates else {}),
@@ -90,13 +94,13 @@ def _cost(model: ServedModel) -> str:
     return f"{text}, in units of the {model.loss_.name} loss; {other}"
 
 
-def _columns(model: ServedModel) -> Table:
+def _columns(schema: TableSchema) -> Table:
     from rich.table import Table
 
-    used = [column for column in model.schema.columns if column.kind != "unused"]
+    used = [column for column in schema.columns if column.kind != "unused"]
     title = f"Columns ({len(used)} used)"
     table = Table("column", "kind", "in training", title=title, title_justify="left", header_style="bold")
-    for column in model.schema.columns:
+    for column in schema.columns:
         kind = "not used" if column.kind == "unused" else column.kind
         style = "dim" if column.kind == "unused" else None
         table.add_row(options.escaped(str(column.name)), kind, options.escaped(_values(column)), style=style)

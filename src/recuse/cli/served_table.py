@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from recuse.cli.costs import CostChoice
-    from recuse.model_file.schema import ColumnSchema
+    from recuse.model_file.schema import ColumnSchema, TableSchema
     from recuse.model_file.served import ServedModel
     from recuse.model_file.table_report import TableProblem
 
-__all__ = ["checked_cost", "print_problems", "problem_records", "problems_of", "read_for"]
+__all__ = ["checked_cost", "print_problems", "problem_records", "problems_of", "read_for", "table_schema"]
 
 _LINES = {
     "wrong type": "{rows} with {example!r} where training had {expected}",
@@ -27,11 +27,20 @@ _LINES = {
 }
 
 
+def table_schema(model: ServedModel) -> TableSchema:
+    """Return the columns that a model reads; raise an error if it reads images."""
+    from recuse.model_file.schema import TableSchema
+
+    if not isinstance(model.schema, TableSchema):
+        raise ValueError(f"{model.estimator} reads images, not tables: load the model in Python, with recuse.load")
+    return model.schema
+
+
 def read_for(model: ServedModel, path: str, encoding: str | None) -> pd.DataFrame:
     """Read a table with the types that a model expects."""
     from recuse.table_files import read_table
 
-    categories = {str(column.name): column for column in model.schema.columns if column.kind == "category"}
+    categories = {str(column.name): column for column in table_schema(model).columns if column.kind == "category"}
     text = {name for name, column in categories.items() if any(isinstance(each.value, str) for each in column.levels)}
     table = read_table(path, encoding=encoding, text_columns=text)
     for name in categories:
@@ -57,10 +66,11 @@ def problems_of(model: ServedModel, table: pd.DataFrame, path: str) -> list[Tabl
     """Compare a table with the training rows; raise an error if columns are missing."""
     from recuse.model_file.table_report import MISSING_COLUMN, table_report
 
-    problems = table_report(model.schema, table)
+    schema = table_schema(model)
+    problems = table_report(schema, table)
     absent = [str(problem.column) for problem in problems if problem.problem == MISSING_COLUMN]
-    if absent and model.schema.matrix is not None:
-        raise ValueError(f"{path} must have {len(model.schema.columns)} columns, as in training, got {absent[0]}")
+    if absent and schema.matrix is not None:
+        raise ValueError(f"{path} must have {len(schema.columns)} columns, as in training, got {absent[0]}")
     if absent:
         several = "the columns" if len(absent) > 1 else "the column"
         raise ValueError(f"{path} must have {several} {short(absent, 10)}, as in training")
