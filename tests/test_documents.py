@@ -2,17 +2,20 @@
 
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMANDS = ROOT / "docs" / "howto" / "command-line.md"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-def blocks(page):
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+def blocks(page, language="python"):
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
@@ -21,6 +24,32 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatc
     names: dict[str, object] = {}
     for block in blocks(page):
         exec(compile(block, page.name, "exec"), names)
+
+
+def test_the_commands_of_the_command_line_page_run_one_after_the_other(tmp_path):
+    recuse = f'recuse() {{ "{sys.executable}" -m recuse.cli "$@"; }}'
+    script = "\n".join([f"set -e\n{recuse}", *blocks(COMMANDS, "sh")])
+    result = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "short.csv").read_text().startswith("prediction,accepted\n")
+    shown = re.findall(
+        r"^    ((?:data|target|features|cost|method|Result) .*)$", COMMANDS.read_text("utf-8"), re.MULTILINE
+    )
+    assert len(shown) == 6
+    assert set(shown) <= set(result.stdout.splitlines())
+
+
+def test_the_command_line_page_names_every_option():
+    from typer.main import get_command
+
+    from recuse.cli.app import app
+
+    text = COMMANDS.read_text(encoding="utf-8")
+    for name in ("fit", "predict", "evaluate", "inspect", "export", "datasets"):
+        assert f"`recuse {name} " in text
+        for parameter in get_command(app).commands[name].params:
+            for option in parameter.opts:
+                assert not option.startswith("--") or re.search(rf"[` ]{option}\b", text), f"{name} has {option}"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

@@ -1,26 +1,63 @@
-"""Error messages for wrong input on the command line, without a traceback."""
+"""Error messages of the command line: one sentence on standard error instead of a traceback, and exit codes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
-__all__ = ["one_sentence_errors"]
+__all__ = ["INTERRUPTED", "UNUSABLE", "WRONG_USAGE", "UsageError", "one_sentence_errors", "print_error"]
 
-_USAGE_ERROR = 2
+UNUSABLE = 1  # the data or the model cannot be used
+WRONG_USAGE = 2
+INTERRUPTED = 130
+
+
+class UsageError(ValueError):
+    """Options or arguments that are wrong or do not fit together."""
 
 
 @contextmanager
-def one_sentence_errors() -> Iterator[None]:
-    """Print the message of an error without a traceback, and exit with code 2.
+def one_sentence_errors(*, code: int = WRONG_USAGE, debug: bool = False, as_json: bool = False) -> Iterator[None]:
+    """Print the message of an error without a traceback, and exit with a code.
 
     Bad values, files that cannot be read or written and missing extras are errors of the user. Any other exception is
     an error of the program and keeps its traceback.
+
+    Parameters
+    ----------
+    code : int
+        Exit code of errors other than `UsageError`, whose code is 2. An interrupted command exits with 130.
+    debug : bool
+        Whether to keep tracebacks.
+    as_json : bool
+        Whether to print the message as JSON to standard output, too.
     """
     try:
         yield
+    except KeyboardInterrupt as interrupt:
+        print_error("interrupted", as_json=as_json)
+        raise typer.Exit(INTERRUPTED) from interrupt
+    except BrokenPipeError:  # the reader of standard output has enough
+        raise
     except (ValueError, OSError, ImportError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(_USAGE_ERROR) from error
+        if debug:
+            raise
+        print_error(_sentence(error), as_json=as_json)
+        raise typer.Exit(WRONG_USAGE if isinstance(error, UsageError) else code) from error
+
+
+def print_error(message: str, *, as_json: bool = False) -> None:
+    """Print a message as one line on standard error and, for programs, as JSON on standard output."""
+    typer.echo(f"error: {message}", err=True)
+    if as_json:
+        typer.echo(json.dumps({"error": message}))
+
+
+def _sentence(error: Exception) -> str:
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        message = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return " ".join(message.split()) or type(error).__name__

@@ -52,7 +52,7 @@ def error_of(*arguments):
 
 
 def test_an_unknown_data_set_is_named_with_the_known_ones(tmp_path):
-    message = "Error: name must be one of abalone, airfoil, auto_mpg, housing, concrete, got 'abalon'"
+    message = "error: name must be one of abalone, airfoil, auto_mpg, housing, concrete, got 'abalon'"
     assert error_of("demo", "--dataset", "abalon", "-o", str(tmp_path / "out")) == message
     assert error_of("datasets", "abalon") == message
     assert not (tmp_path / "out").exists()
@@ -63,7 +63,7 @@ def test_an_output_that_is_a_file_is_refused_before_training(tmp_path):
     file.write_text("mine")
     for output in (file, file / "out"):
         assert error_of("demo", "-o", str(output)).startswith(
-            f"Error: output must be a folder that can be written to, got {output}: "
+            f"error: output must be a folder that can be written to, got {output}: "
         )
     assert file.read_text() == "mine"
 

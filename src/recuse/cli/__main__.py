@@ -2,4 +2,4 @@
 
 from recuse.cli.app import app
 
-app()
+app(prog_name="recuse")

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from recuse._version import __version__
 from recuse.bench.cli import app as bench
 from recuse.cli.datasets import datasets
 from recuse.cli.demo import demo
+from recuse.cli.evaluate import evaluate
+from recuse.cli.export import export
+from recuse.cli.fit import fit
+from recuse.cli.group import CommandGroup
+from recuse.cli.inspect import inspect
+from recuse.cli.predict import predict
 
 __all__ = ["app"]
 
@@ -19,22 +24,31 @@ _HELP = """Regression with cost-based rejection.
 
 \b
 Examples:
+  recuse fit cars.csv --target mpg --cost 6 -o cars.recuse
+  recuse predict cars.recuse new.csv -o decisions.csv
+  recuse evaluate cars.recuse labelled.csv
+  recuse inspect cars.recuse
   recuse demo -o demo
-  recuse demo --dataset housing --epochs 300
-  recuse datasets
-  recuse datasets concrete
-  recuse bench speed
+  recuse datasets auto_mpg -o cars.csv
+
+\b
+Exit codes:
+  0    success
+  1    the data or the model cannot be used
+  2    wrong usage
+  130  interrupted
 """
 
-app = typer.Typer(help=_HELP, no_args_is_help=True, pretty_exceptions_show_locals=False)
-app.command()(demo)
-app.command()(datasets)
+# the modules of the commands import other libraries only when a command runs
+app = typer.Typer(cls=CommandGroup, help=_HELP, no_args_is_help=True, pretty_exceptions_show_locals=False)
+for command in (fit, predict, evaluate, inspect, export, datasets, demo):
+    app.command()(command)
 app.add_typer(bench, name="bench")
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        Console().print(f"recuse {__version__}", highlight=False)
+        typer.echo(f"recuse {__version__}")
         raise typer.Exit
 
 

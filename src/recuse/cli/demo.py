@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pandas as pd
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from recuse import datasets, metrics
-from recuse.decision import Decision
-from recuse.displays import CostCurveDisplay
-from recuse.estimators import RcRRegressor
+from recuse.cli.measures import curve_table
 from recuse.extras import import_extra
 from recuse.progress import progress_bar
 from recuse.usage_errors import one_sentence_errors
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from recuse.datasets import Dataset
+    from recuse.decision import Decision
 
 __all__ = ["demo"]
 
 # costs near the mean squared error, where rejection saves most; the paper's costs for the other data sets
 _COSTS = {"concrete": (10.0, 15.0, 20.0, 25.0, 30.0)}
-_COLUMNS = {
-    "cost": "cost",
-    "rcr_loss": "RcR\nloss",
-    "always_accept": "always\naccept",
-    "always_reject": "always\nreject",
-    "rejection_rate": "re-\njected",
-    "accepted_loss": "accepted\nloss",
-    "rejected_loss": "rejected\nloss",
-    "false_rejection_rate": "false\nrej.",
-    "false_acceptance_rate": "false\nacc.",
-}
-_SHARES = {"rejection_rate", "false_rejection_rate", "false_acceptance_rate"}
 
 
 def demo(
@@ -44,9 +31,17 @@ def demo(
     members: Annotated[int, typer.Option(min=1, help="Members of each ensemble.")] = 4,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 1000,
 ) -> None:
-    """Train on an embedded data set at several costs, and show how much rejection saves."""
+    """Train on an embedded data set at several costs, and show how much rejection saves.
+
+    \b
+    Examples:
+      recuse demo -o demo
+      recuse demo --dataset housing --epochs 300
+    """  # noqa: D301
     with one_sentence_errors():
-        data = datasets.load(dataset)
+        from recuse.datasets.tables import load
+
+        data = load(dataset)
         import_extra("matplotlib.pyplot", "plot")
         _check_writable(output)  # before the training, which takes a minute
         _run(data, output, members, epochs)
@@ -62,7 +57,11 @@ def _check_writable(folder: Path) -> None:
         raise ValueError(f"output must be a folder that can be written to, got {folder}: {error.strerror}") from error
 
 
-def _run(data: datasets.Dataset, output: Path, members: int, epochs: int) -> None:
+def _run(data: Dataset, output: Path, members: int, epochs: int) -> None:
+    from rich.console import Console
+
+    from recuse import datasets, metrics
+
     console = Console()
     (X, _), (X_validation, _), (X_test, y_test) = datasets.split(data, repeat=0)
     console.print(
@@ -70,20 +69,25 @@ def _run(data: datasets.Dataset, output: Path, members: int, epochs: int) -> Non
         f"{len(X)} training rows, {len(X_validation)} validation rows, {len(X_test)} test rows.\n"
     )
     curve = metrics.cost_curve(y_test, _decide(data, members, epochs))
-    console.print(_table(curve))
+    console.print(curve_table(record for _, record in curve.iterrows()))
     console.print(_summary(curve, data.target, len(X_test)))
     figure = _save_figure(curve, output)
     console.print(f"\nThe figure of these losses: [bold]{figure}[/]")
 
 
 def _save_figure(curve: pd.DataFrame, folder: Path) -> Path:
+    from recuse.displays import CostCurveDisplay
+
     path, partial = folder / "cost_curve.png", folder / "cost_curve.partial.png"
     CostCurveDisplay(curve).plot().figure_.savefig(partial, dpi=150)
     return partial.replace(path)
 
 
-def _decide(data: datasets.Dataset, members: int, epochs: int) -> list[Decision]:
+def _decide(data: Dataset, members: int, epochs: int) -> list[Decision]:
     """Train one ensemble for each cost of the data set, and decide on the test rows."""
+    from recuse import datasets
+    from recuse.estimators import RcRRegressor
+
     (X, y), validation, (X_test, _) = datasets.split(data, repeat=0)
     decisions = []
     costs = _COSTS.get(data.name, data.costs)
@@ -93,21 +97,6 @@ def _decide(data: datasets.Dataset, members: int, epochs: int) -> list[Decision]
             decisions.append(model.fit(X, y, validation=validation).decide(X_test))
             done(count)
     return decisions
-
-
-def _table(curve: pd.DataFrame) -> Table:
-    table = Table(header_style="bold", pad_edge=False)
-    for name, title in _COLUMNS.items():
-        table.add_column(title, justify="right", style="bold green" if name == "rcr_loss" else None)
-    for record in curve[list(_COLUMNS)].to_dict("records"):
-        table.add_row(*(_cell(str(name), value) for name, value in record.items()))
-    return table
-
-
-def _cell(name: str, value: float) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{value:.0%}" if name in _SHARES else f"{value:.4g}"
 
 
 def _summary(curve: pd.DataFrame, target: str, n_rows: int) -> str:

@@ -25,16 +25,15 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from recuse._version import __version__
+from recuse.atomic_files import new_file
 from recuse.model_file.errors import ModelFileError
 
 __all__ = ["FORMAT_VERSION", "MAX_HEADER", "MAX_RAW", "read_container", "write_container"]
@@ -89,8 +88,9 @@ def write_container(path: str | os.PathLike[str], header: Mapping[str, Any], par
     ({'target': 'price'}, {'graph': b'...'})
     >>> folder.cleanup()
     """
-    target = Path(os.path.realpath(path))
-    _write_atomically(target, _contents(target.name, header, parts))
+    pieces = _contents(Path(path).name, header, parts)
+    with new_file(path) as file:
+        file.writelines(pieces)
 
 
 def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Parts]:
@@ -164,30 +164,6 @@ def _contents(name: str, header: Mapping[str, Any], parts: Mapping[str, bytes]) 
 def _compress(raw: bytes) -> tuple[str, bytes]:
     smaller = zlib.compress(raw, _LEVEL)
     return ("zlib", smaller) if len(smaller) < _WORTHWHILE * len(raw) else ("none", raw)
-
-
-def _write_atomically(target: Path, pieces: list[bytes]) -> None:
-    """Write a temporary file beside the target, then put it in the place of the target."""
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: give the path of a file, such as {target / 'model.recuse'}")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"{target.name} cannot be written: the folder {target.parent} does not exist")
-    temporary = target.parent / f".{target.name[:200]}.{secrets.token_hex(4)}.tmp"
-    try:
-        try:
-            with temporary.open("xb") as file:
-                file.writelines(pieces)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-    except PermissionError as error:
-        raise PermissionError(f"{target} cannot be written: no permission to write to {target.parent}") from error
-    except OSError as error:
-        raise OSError(error.errno, f"{target} cannot be written: {error.strerror}") from error
 
 
 def _read_all(path: Path) -> bytes:

@@ -14,7 +14,17 @@ from pandas.api import types
 
 from recuse.dataframes import row_name
 
-__all__ = ["Kind", "Times", "check_finite", "kind_of", "read_dates", "read_levels", "read_numbers", "zone_of"]
+__all__ = [
+    "MISSING_WORDS",
+    "Kind",
+    "Times",
+    "check_finite",
+    "kind_of",
+    "read_dates",
+    "read_levels",
+    "read_numbers",
+    "zone_of",
+]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -22,7 +32,7 @@ Times = NDArray[np.datetime64]
 
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)?")
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
-_MISSING_WORDS = {"", "-", "--", ".", "?", "n/a", "#n/a", "na", "nan", "nil", "none", "null", "missing", "unknown"}
+MISSING_WORDS = {"", "-", "--", ".", "?", "n/a", "#n/a", "na", "nan", "nil", "none", "null", "missing", "unknown"}
 
 _MIN_NUMBERS = 0.9  # minimum share of numbers in a column of text that is read as numbers
 _MIN_NUMBERS_CLEAR = 0.5  # the same if some cells are not text, or all other texts mean "missing"
@@ -92,7 +102,7 @@ def _are_numbers(cells: list[Any], count: NDArray[np.intp]) -> bool:
     if known.all():
         return not all_text or bool((np.floor(numbers) != numbers).any())
     strays = {str(cell).strip().lower() for cell, number in zip(cells, known, strict=True) if not number}
-    least = _MIN_NUMBERS_CLEAR if not all_text or strays <= _MISSING_WORDS else _MIN_NUMBERS
+    least = _MIN_NUMBERS_CLEAR if not all_text or strays <= MISSING_WORDS else _MIN_NUMBERS
     return bool(count[known].sum() >= least * count.sum())
 
 

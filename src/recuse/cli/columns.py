@@ -1,0 +1,162 @@
+"""Columns of a user's table by their role: target, cost, groups, weights and features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from recuse.cli.output import counted, short
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "LabelledTable",
+    "Roles",
+    "check_column",
+    "kinds_of",
+    "labelled_table",
+    "row_counters",
+    "target_of",
+    "text_columns",
+]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The names of the columns that are not features."""
+
+    targets: tuple[str, ...]
+    cost: str | None = None
+    groups: str | None = None
+    weights: str | None = None
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabelledTable:
+    """The rows with a target.
+
+    Attributes
+    ----------
+    X : DataFrame
+        The features and, if there is one, the column of the cost.
+    y : Series or DataFrame
+    groups, weights : Series or None
+    left_out : int
+        Number of rows without a target.
+    """
+
+    X: pd.DataFrame
+    y: Any
+    groups: Any
+    weights: Any
+    left_out: int
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def take(self, rows: Any) -> LabelledTable:
+        """Return some of the rows, by a mask."""
+        groups = None if self.groups is None else self.groups[rows]
+        weights = None if self.weights is None else self.weights[rows]
+        return LabelledTable(self.X[rows], self.y[rows], groups, weights, self.left_out)
+
+
+def labelled_table(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTable:
+    """Divide a table by the roles of its columns, and leave out rows without a target."""
+    for role, name in (("cost", roles.cost), ("groups", roles.groups), ("weights", roles.weights)):
+        if name is not None:
+            check_column(frame, name, f"{role} column", source)
+            if name in roles.targets:
+                raise ValueError(f"column {name!r} is the target and cannot be the {role} column, too")
+    for name in roles.dropped:
+        check_column(frame, name, "column to drop", source)
+    y = target_of(frame, roles.targets, source)
+    known = y.notna() if y.ndim == 1 else y.notna().all(axis=1)
+    if not known.any():
+        raise ValueError(f"no row of {source} has a target in {short(list(roles.targets))}")
+    if roles.cost is not None:
+        frame = frame.assign(**{roles.cost: _numbers(frame, roles.cost, "cost column", source)})
+    others = {*roles.targets, *roles.dropped, roles.groups, roles.weights}
+    features = [name for name in frame.columns if name not in others]
+    if not set(features) - {roles.cost}:
+        raise ValueError(f"{source} has no columns for features")
+    weights = None if roles.weights is None else _numbers(frame, roles.weights, "weights column", source)[known]
+    groups = None if roles.groups is None else _complete(frame[roles.groups], source)[known]
+    return LabelledTable(frame.loc[known, features], y[known], groups, weights, int((~known).sum()))
+
+
+def target_of(frame: pd.DataFrame, names: Sequence[str], source: str) -> Any:
+    """Return the target as a Series, or several targets as a DataFrame; NaN where it is missing."""
+    for name in names:
+        check_column(frame, name, "target", source)
+    columns = {name: _numbers(frame, name, "target", source) for name in names}
+    if len(columns) == 1:
+        return columns[names[0]]
+    import pandas as pd
+
+    return pd.DataFrame(columns)
+
+
+def check_column(frame: pd.DataFrame, name: str, role: str, source: str) -> None:
+    """Raise an error that suggests similar names if a table does not have a column."""
+    if name in frame.columns:
+        return
+    by_lower = {column.lower(): column for column in reversed(frame.columns)}
+    near = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    else:
+        hint = f"it has the {'column' if len(frame.columns) == 1 else 'columns'} {short(list(frame.columns), 10)}"
+    raise ValueError(f"the {role} {name!r} is not in {source}; {hint}")
+
+
+def _numbers(frame: pd.DataFrame, name: str, role: str, source: str) -> pd.Series[float]:
+    """Return a column as numbers, NaN for missing values and words such as "n/a"."""
+    import pandas as pd
+
+    from recuse.tabular.cells import MISSING_WORDS, Kind, kind_of, read_numbers
+
+    column = frame[name]
+    if column.dtype.kind == "M" or (column.notna().any() and kind_of(column) is Kind.DATE):
+        raise ValueError(f"the {role} {name!r} of {source} must hold numbers, got dates")
+    values, text = read_numbers(column)
+    cells = column.astype(object)
+    wrong = [row for row in text.nonzero()[0] if str(cells.iloc[row]).strip().lower() not in MISSING_WORDS]
+    if wrong:
+        example = f"{str(cells.iloc[wrong[0]])!r:.40} in data row {wrong[0] + 1:,}"
+        count = "" if len(wrong) == 1 else f" and {len(wrong) - 1:,} more"
+        raise ValueError(f"the {role} {name!r} of {source} must hold numbers, got {example}{count}")
+    return pd.Series(values, index=column.index, name=name)
+
+
+def _complete(column: pd.Series[Any], source: str) -> pd.Series[Any]:
+    gaps = int(column.isna().sum())
+    if gaps:
+        raise ValueError(f"the groups column {column.name!r} of {source} has {counted(gaps, 'missing value')}")
+    return column.astype(str)
+
+
+def kinds_of(frame: pd.DataFrame) -> dict[str, int]:
+    """Count the columns of each kind, in words."""
+    from recuse.tabular.cells import kind_of
+
+    counts: dict[str, int] = {}
+    for name in frame.columns:
+        kind = kind_of(frame[name]).value if frame[name].notna().any() else "empty"
+        counts[kind] = counts.get(kind, 0) + 1
+    return counts
+
+
+def row_counters(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of whole numbers that grow by one from row to row."""
+    whole = [name for name in frame.columns if frame[name].dtype.kind in "iu"]
+    return [name for name in whole if len(frame) > 2 and (frame[name].diff().iloc[1:] == 1).all()]
+
+
+def text_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that are neither numbers nor dates."""
+    return [name for name in frame.columns if frame[name].dtype.kind not in "iufcMm"]

@@ -1,0 +1,333 @@
+"""Reading and writing of tables as CSV, Parquet and Arrow files."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import sys
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+
+from recuse.atomic_files import new_file
+from recuse.extras import import_extra
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["STANDARD_STREAM", "file_format", "read_table", "source_name", "write_table"]
+
+STANDARD_STREAM = "-"
+_FORMATS = {
+    **dict.fromkeys((".csv", ".txt", ".tsv", ".csv.gz", ".tsv.gz"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+}
+
+_SEPARATORS = (",", ";", "\t", "|")
+_SAMPLE = 2**18  # characters that show the separator and the decimal sign
+_BLOCK = 2**20  # characters searched for leading zeros at once
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+_LEADING_ZERO = r"[+-]?0\d"
+_BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+def file_format(path: str) -> str:
+    """Return "csv", "parquet" or "arrow" for the ending of a path; "-" is CSV.
+
+    Examples
+    --------
+    >>> file_format("rows.csv.gz"), file_format("rows.feather"), file_format("-")
+    ('csv', 'arrow', 'csv')
+    >>> file_format("rows.xlsx")
+    Traceback (most recent call last):
+    ValueError: rows.xlsx must end with one of .csv, .txt, .tsv, .csv.gz, .tsv.gz, .parquet, .pq, .arrow, .feather, .ipc
+    """
+    if path == STANDARD_STREAM:
+        return "csv"
+    for ending, kind in _FORMATS.items():
+        if path.lower().endswith(ending):
+            return kind
+    raise ValueError(f"{path} must end with one of {', '.join(_FORMATS)}")
+
+
+def source_name(path: str) -> str:
+    """Return the name of a table for messages.
+
+    Examples
+    --------
+    >>> source_name("-"), source_name("rows.csv")
+    ('standard input', 'rows.csv')
+    """
+    return "standard input" if path == STANDARD_STREAM else path
+
+
+def read_table(path: str, *, encoding: str | None = None, text_columns: Iterable[str] = ()) -> pd.DataFrame:
+    r"""Read a table.
+
+    The separator and the decimal sign of a CSV file are those of its first lines. Numbers with leading zeros and truth
+    values stay text, and so do dates.
+
+    Parameters
+    ----------
+    path : str
+        The ending gives the format; "-" is standard input, as CSV.
+    encoding : str, optional
+        Encoding of a CSV file, UTF-8 by default.
+    text_columns : iterable of str
+        Columns of a CSV file that stay text, also if all cells are numbers.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ValueError
+        If the file is not a table.
+    ImportError
+        If a Parquet or Arrow file is read without pyarrow.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "rooms.csv"
+    ...     _ = file.write_text("area;zip;since\n17,5;01067;2024-05-01\n20,0;80331;2024-06-01\n")
+    ...     read_table(str(file))
+       area    zip       since
+    0  17.5  01067  2024-05-01
+    1  20.0  80331  2024-06-01
+    """
+    kind = file_format(path)
+    if path != STANDARD_STREAM:
+        _check_readable(path)
+    frame = _read_csv(path, encoding or "utf-8-sig", set(text_columns)) if kind == "csv" else _read_arrow(path, kind)
+    frame.columns = frame.columns.map(str)
+    if frame.columns.has_duplicates:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{source_name(path)} must have different column names, got {twice!r} more than once")
+    if len(frame) == 0:
+        raise ValueError(f"{source_name(path)} has no rows")
+    return frame
+
+
+def write_table(frame: pd.DataFrame, path: str) -> None:
+    """Write a table without its index; a file is replaced as a whole or, if an error occurs, not at all.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    path : str
+        The ending gives the format; "-" is standard output, as CSV.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> write_table(pd.DataFrame({"prediction": [1.5], "accepted": [True]}), "-")
+    prediction,accepted
+    1.5,True
+    """
+    kind = file_format(path)
+    if path == STANDARD_STREAM:
+        frame.to_csv(sys.stdout, index=False, lineterminator="\n")
+        return
+    if kind != "csv":
+        pyarrow = import_extra("pyarrow", "files")
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    with new_file(path) as file:
+        if kind == "parquet":
+            import_extra("pyarrow.parquet", "files").write_table(table, file)
+        elif kind == "arrow":
+            import_extra("pyarrow.feather", "files").write_feather(table, file, compression="uncompressed")
+        else:
+            _write_csv(frame, path.lower(), file)
+
+
+def _write_csv(frame: pd.DataFrame, name: str, file: BinaryIO) -> None:
+    separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
+    data = frame.to_csv(index=False, sep=separator, lineterminator="\n").encode("utf-8")
+    # without a time and a name, equal tables give equal files
+    file.write(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
+
+
+def _check_readable(path: str) -> None:
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the path of a table")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist: check the path of the table")
+
+
+def _read_arrow(path: str, kind: str) -> pd.DataFrame:
+    pyarrow = import_extra("pyarrow", "files")
+    module = import_extra("pyarrow.parquet" if kind == "parquet" else "pyarrow.feather", "files")
+    try:
+        table = module.read_table(path)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(f"{path} cannot be read as a file of {kind.capitalize()}: {reason:.200}") from error
+    frame: pd.DataFrame = table.to_pandas()
+    return frame.reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """The text of a file, which can be opened several times."""
+
+    path: str
+    encoding: str
+    data: bytes | None = None  # standard input
+
+    def open(self) -> TextIO:
+        return io.TextIOWrapper(self.open_binary(), encoding=self.encoding, newline="")
+
+    def open_binary(self) -> BinaryIO:
+        if self.data is not None:
+            return io.BytesIO(self.data)
+        if self.path.lower().endswith(".gz"):
+            return cast(BinaryIO, gzip.open(self.path))
+        return Path(self.path).open("rb")
+
+
+@dataclass(frozen=True)
+class _Dialect:
+    separator: str
+    decimal: str
+
+
+def _read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
+    """Read a CSV file as numbers and text; a second pass reads the columns again that must stay text."""
+    import pandas as pd
+
+    try:
+        codecs.lookup(encoding)
+    except LookupError as error:
+        raise ValueError(f"encoding must be one that Python knows, such as latin-1, got {encoding!r}") from error
+    text = _Text(path, encoding, sys.stdin.buffer.read() if path == STANDARD_STREAM else None)
+    try:
+        dialect = _dialect_of(text)
+        frame = _parse(text, dialect, dict.fromkeys(text_columns, str))
+        doubtful = _truth_columns(frame)
+        if _has_leading_zeros(text, dialect):
+            doubtful |= _whole_columns(frame)
+        if doubtful - text_columns:
+            _restore_text(frame, _parse(text, dialect, str, usecols=list(doubtful)))
+    except UnicodeError as error:
+        raise ValueError(_encoding_error(text)) from error
+    except pd.errors.EmptyDataError as error:
+        raise ValueError(f"{source_name(path)} is empty") from error
+    except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error, gzip.BadGzipFile, EOFError) as error:
+        reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        raise ValueError(f"{source_name(path)} cannot be read as CSV: {reason}") from error
+    return frame
+
+
+def _parse(text: _Text, dialect: _Dialect, dtype: Any, **options: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    if pd.__version__.startswith("2."):
+        options["float_precision"] = "round_trip"  # the default parser of pandas 2 can miss the last bit
+    with text.open() as file, warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # lines longer than the header
+        frame: pd.DataFrame = pd.read_csv(
+            file,
+            sep=dialect.separator,
+            decimal=dialect.decimal,
+            dtype=dtype,
+            low_memory=False,
+            index_col=False,
+            skipinitialspace=True,
+            **options,
+        )
+    return frame
+
+
+def _truth_columns(frame: pd.DataFrame) -> set[str]:
+    """Return the columns of truth values, which could not be told from text if a later file had other words."""
+    from pandas.api import types
+
+    return {
+        str(name)
+        for name in frame.columns
+        if types.is_bool_dtype(frame[name])
+        or (frame[name].dtype == object and types.infer_dtype(frame[name], skipna=True) == "boolean")
+    }
+
+
+def _whole_columns(frame: pd.DataFrame) -> set[str]:
+    """Return the columns of whole numbers, which may be codes."""
+    numbers = frame.select_dtypes("number")
+    return {str(name) for name in numbers.columns if (numbers[name].dropna() % 1 == 0).all()}
+
+
+def _restore_text(frame: pd.DataFrame, text: pd.DataFrame) -> None:
+    """Put text back in the place of numbers with leading zeros and of truth values."""
+    truth = _truth_columns(frame)
+    for name in text.columns:
+        if name in truth or text[name].str.match(_LEADING_ZERO).any():
+            frame[name] = text[name]
+
+
+def _has_leading_zeros(text: _Text, dialect: _Dialect) -> bool:
+    """Whether the file has cells that start like numbers with leading zeros."""
+    pattern = re.compile(rf"[{re.escape(dialect.separator)}\"\s]{_LEADING_ZERO}")
+    with text.open() as file:
+        end = "\n"
+        while block := file.read(_BLOCK):
+            if pattern.search(end + block):
+                return True
+            end = block[-32:]  # a cell may start at the end of a block
+    return False
+
+
+def _dialect_of(text: _Text) -> _Dialect:
+    """Return the separator and the decimal sign of the first lines."""
+    with text.open() as file:
+        sample = file.read(_SAMPLE)
+    lines = sample.splitlines()
+    if len(sample) == _SAMPLE and len(lines) > 1:
+        lines = lines[:-1]  # it may be cut off
+    tabs = text.path.lower().endswith((".tsv", ".tsv.gz"))
+    separator = "\t" if tabs else _separator_of(lines)
+    cells = [cell.strip() for row in csv.reader(lines[1:], delimiter=separator) for cell in row]
+    comma = any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells) and separator != ","
+    point = any(_DECIMAL_POINT.fullmatch(cell) for cell in cells)
+    return _Dialect(separator, "," if comma and not point else ".")
+
+
+def _separator_of(lines: list[str]) -> str:
+    """Return the separator that divides most lines into as many cells as the first line."""
+    best, most = ",", 0.0
+    for separator in _SEPARATORS:
+        widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+        if widths and widths[0] > 1:
+            agreement = sum(width == widths[0] for width in widths) / len(widths)
+            if agreement > most + 1e-9:
+                best, most = separator, agreement
+    return best
+
+
+def _encoding_error(text: _Text) -> str:
+    name = source_name(text.path)
+    with text.open_binary() as file:
+        start = file.read(2)
+    hint = _BYTE_ORDER_MARKS.get(start, "latin-1")
+    if text.encoding != "utf-8-sig":
+        return f"{name} cannot be read with the encoding {text.encoding}: try --encoding {hint}"
+    with text.open_binary() as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                byte = line[error.start]
+                place = f"byte 0x{byte:02x} in line {number}"
+                return f"{name} is not UTF-8 ({place}): give its encoding, such as --encoding {hint}"
+    return f"{name} is not UTF-8: give its encoding, such as --encoding {hint}"

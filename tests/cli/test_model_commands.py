@@ -1,0 +1,118 @@
+"""recuse evaluate, inspect, export and datasets."""
+
+import hashlib
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+
+import recuse
+from recuse.table_files import read_table
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return folder / "rooms.recuse"
+
+
+def test_evaluate_prints_the_measures_of_the_decision(command, folder, model):
+    table = pd.read_csv(folder / "labelled.csv", dtype={"zip": str, "lift": str}).dropna(subset="price")
+    expected = recuse.load(model).decide(table).evaluate(table["price"])
+    result = command.json_of("evaluate", model, folder / "labelled.csv")
+    assert result["measures"] == pytest.approx(expected)
+    assert (result["rows"], result["rows_without_target"]) == (57, 3)
+    text = command.succeed("evaluate", model, folder / "labelled.csv").stdout
+    for name in expected:
+        assert name in text
+    assert f"{expected['rcr_loss']:.4g}" in text
+
+
+def test_evaluate_takes_another_target_and_another_cost(command, folder, model, tmp_path):
+    table = pd.read_csv(folder / "labelled.csv", dtype=str).rename(columns={"price": "paid"})
+    table.to_csv(tmp_path / "paid.csv", index=False)
+    line = command.error_of("evaluate", model, tmp_path / "paid.csv", code=1)
+    assert line.startswith(f"the target 'price' is not in {tmp_path / 'paid.csv'}; ")
+    other = command.json_of("evaluate", model, tmp_path / "paid.csv", "--target", "paid", "--cost", 3)
+    assert other["measures"]["always_reject"] == 3
+    line = command.error_of("evaluate", model, tmp_path / "paid.csv", "--target", "a", "--target", "b", code=2)
+    assert line == "--target must be given 1 time, once for each target"
+
+
+def test_inspect_says_what_the_file_is(command, model):
+    text = command.succeed("inspect", model).stdout
+    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    for fact in (
+        "RiskRejector, squared loss",
+        "6, in units of the squared loss; other costs are possible with --cost",
+        "297 rows",
+        "Columns (6 used)",
+        "3 categories: Berlin, Hamburg, Köln",
+        "20 to 149.6; also missing values",
+        "not used",
+        f"recuse {recuse.__version__}",
+        digest,
+    ):
+        assert fact in text
+    facts = command.json_of("inspect", model)
+    assert (facts["sha256"], facts["bytes"], facts["estimator"]) == (digest, model.stat().st_size, "RiskRejector")
+    assert [column["name"] for column in facts["schema"]["columns"]][:2] == ["id", "zip"]
+
+
+def test_a_damaged_file_is_refused(command, model, tmp_path):
+    (tmp_path / "cut.recuse").write_bytes(model.read_bytes()[:-5])
+    assert "cut.recuse" in command.error_of("inspect", tmp_path / "cut.recuse", code=1)
+
+
+def test_export_writes_a_graph_that_onnx_runtime_runs(command, folder, model, tmp_path):
+    text = command.succeed("export", model, "--onnx", tmp_path / "m.onnx").stdout
+    for phrase in ("NaN is a missing value", "microseconds since 1970-01-01", "-2^63", "'' is a missing value", "cost"):
+        assert phrase in text
+    facts = command.json_of("export", model, "--onnx", tmp_path / "m.onnx")
+    assert {each["name"]: each["type"] for each in facts["inputs"]} == {
+        **{"zip": "string", "sold": "int64", "area": "double", "city": "string", "age": "double", "lift": "string"},
+        "cost": "double",
+    }
+    row = {"zip": "01067", "sold": np.datetime64("2023-05-01", "us").astype(np.int64), "area": 50.0}
+    row |= {"city": "Berlin", "age": np.nan, "lift": "", "cost": 6.0}
+    types = {"string": object, "int64": np.int64, "double": np.float64}
+    feeds = {each["name"]: np.array([[row[each["name"]]]], types[each["type"]]) for each in facts["inputs"]}
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (prediction,) = session.run(["prediction"], feeds)
+    table = pd.DataFrame([{**row, "sold": "2023-05-01", "lift": None}])
+    np.testing.assert_allclose(prediction, recuse.load(model).predict(table))
+    assert "m.onnx cannot be written" in command.error_of("export", model, "--onnx", "no/m.onnx", code=1)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_embedded_data_sets_are_written(command, tmp_path, ending):
+    data, path = recuse.datasets.load("auto_mpg"), tmp_path / f"cars.{ending}"
+    assert "the target is mpg" in command.succeed("datasets", "auto_mpg", "-o", path).stdout
+    table = read_table(str(path))
+    assert list(table) == [*data.X.columns, "mpg"]
+    np.testing.assert_array_equal(table["mpg"], data.y)
+    assert command.error_of("datasets", "-o", path, code=2).startswith("-o needs the name of a data set")
+
+
+@pytest.mark.parametrize("name", ["fit", "predict", "evaluate", "inspect", "export", "datasets", "demo"])
+def test_the_help_of_every_command_has_examples(command, name):
+    text = command.succeed(name, "--help").stdout
+    assert "Examples:" in text
+    assert f"recuse {name} " in text
+    assert "Exit codes:" in command.succeed("--help").stdout
+
+
+def test_an_unknown_command_is_an_error_of_usage(command):
+    assert command.error_of("fitt", code=2).startswith("No such command 'fitt'")
+
+
+def test_models_of_images_are_inspected_and_exported_but_read_no_tables(command, folder, tmp_path):
+    pytest.importorskip("lightning")
+    images, target, _, _ = recuse.datasets.make_cellularity(24, random_state=0, size=32)
+    quick = {"epochs": 1, "slow_start": 0, "batch_size": 16, "random_state": 0, "trainer": {"accelerator": "cpu"}}
+    recuse.save(recuse.RcRImageRegressor(0.02, **quick).fit(images, target), tmp_path / "m.recuse")
+    assert "3 x 32 x 32" in command.succeed("inspect", tmp_path / "m.recuse").stdout
+    exported = command.json_of("export", tmp_path / "m.recuse", "--onnx", tmp_path / "m.onnx")
+    assert exported["inputs"][0]["meaning"] == "images: channels, height, width"
+    line = command.error_of("predict", tmp_path / "m.recuse", folder / "new.csv", code=1)
+    assert line == "RcRImageRegressor reads images, not tables: load the model in Python, with recuse.load"

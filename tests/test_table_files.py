@@ -1,0 +1,174 @@
+import gzip
+import io
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from recuse import table_files
+from recuse.table_files import read_table, write_table
+
+
+def read(tmp_path, text, name="rows.csv", **options):
+    file = tmp_path / name
+    file.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
+    return read_table(str(file), **options)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_the_separator_is_found(tmp_path, separator):
+    table = read(tmp_path, "a,b,c\n1,x,2.5\n2,y,3.5\n".replace(",", separator))
+    assert table.to_dict("list") == {"a": [1, 2], "b": ["x", "y"], "c": [2.5, 3.5]}
+
+
+def test_commas_within_quotes_are_no_separators(tmp_path):
+    table = read(tmp_path, 'name;place\n"Smith, J";"Bonn, DE"\n"Doe, A";"Ulm, DE"\n')
+    assert list(table) == ["name", "place"]
+    assert read(tmp_path, 'name,n\n"Smith; J",1\n"a;b",2\n')["n"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("first", "second"), [("1,5", "2,25"), ("1.5", "2.25")])
+def test_the_decimal_sign_is_found(tmp_path, first, second):
+    assert read(tmp_path, f"a;b\n{first};x\n{second};y\n")["a"].tolist() == [1.5, 2.25]
+
+
+def test_numbers_with_leading_zeros_and_truth_values_stay_text(tmp_path):
+    table = read(tmp_path, "zip,n,share,yes,maybe\n01067,1,0.5,True,true\n80331,20,0.25,False,\n")
+    assert table["zip"].tolist() == ["01067", "80331"]
+    assert (table["n"].tolist(), table["share"].tolist()) == ([1, 20], [0.5, 0.25])
+    assert table["yes"].tolist() == ["True", "False"]
+    assert table["maybe"].tolist()[0] == "true"
+    assert table["maybe"].isna().tolist() == [False, True]
+
+
+def test_a_leading_zero_is_found_behind_the_first_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_files, "_BLOCK", 7)
+    rows = "".join(f"{10000 + row},{row}\n" for row in range(20))
+    assert read(tmp_path, f"zip,n\n{rows}01067,5\n")["zip"].tolist()[-1] == "01067"
+    assert read(tmp_path, f"zip,n\n{rows}91067,5\n")["zip"].dtype.kind == "i"
+
+
+def test_text_columns_stay_text(tmp_path):
+    table = read(tmp_path, "zip,n\n10115,1\n80331,2\n", text_columns=["zip", "not there"])
+    assert table["zip"].tolist() == ["10115", "80331"]
+
+
+def test_dates_stay_text_and_gaps_are_missing(tmp_path):
+    table = read(tmp_path, "day,n\n2024-05-01,n/a\n2024-06-01,3\n")
+    assert table["day"].tolist() == ["2024-05-01", "2024-06-01"]
+    assert table["n"].isna().tolist() == [True, False]
+
+
+def test_numbers_are_read_to_the_last_bit(tmp_path):
+    values = np.random.default_rng(0).normal(size=200)
+    write_table(pd.DataFrame({"a": values}), str(tmp_path / "rows.csv"))
+    np.testing.assert_array_equal(read_table(str(tmp_path / "rows.csv"))["a"], values)
+
+
+def test_byte_order_marks_are_no_part_of_the_first_name(tmp_path):
+    assert list(read(tmp_path, b"\xef\xbb\xbfa,b\n1,2\n")) == ["a", "b"]
+
+
+def test_other_encodings_need_the_option(tmp_path):
+    data = "city,n\nBonn,1\nKöln,2\n".encode("latin-1")
+    with pytest.raises(
+        ValueError, match=r"rows.csv is not UTF-8 \(byte 0xf6 in line 3\): give its .* --encoding latin-1$"
+    ):
+        read(tmp_path, data)
+    assert read(tmp_path, data, encoding="latin-1")["city"].tolist() == ["Bonn", "Köln"]
+    wide = "city,n\nKöln,2\n".encode("utf-16")
+    with pytest.raises(ValueError, match=r"--encoding utf-16$"):
+        read(tmp_path, wide)
+    assert read(tmp_path, wide, encoding="utf-16")["city"].tolist() == ["Köln"]
+    with pytest.raises(ValueError, match="encoding must be one that Python knows, such as latin-1, got 'klingon'"):
+        read(tmp_path, data, encoding="klingon")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "rows.csv is empty"),
+        ("a,b\n", "rows.csv has no rows"),
+        ("a,b\n1,2\n1,2,3\n", "rows.csv cannot be read as CSV: Expected 2 fields in line 3, saw 3"),
+        ("a,b\n1,2,3\n1,2,3\n", "rows.csv cannot be read as CSV: "),
+        (b"PAR1\x00\xff\xfe", "rows.csv is not UTF-8"),
+    ],
+)
+def test_files_that_are_no_tables_are_named(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
+def test_damaged_binary_files_are_named(tmp_path, name):
+    with pytest.raises(ValueError, match=rf"{name} cannot be read as a file of (Parquet|Arrow): "):
+        read(tmp_path, b"no such thing", name)
+
+
+def test_damaged_compressed_files_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"rows\.csv\.gz cannot be read as CSV: "):
+        read(tmp_path, b"no such thing", "rows.csv.gz")
+    with pytest.raises(ValueError, match=r"rows\.csv\.gz cannot be read as CSV: "):
+        read(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 9999)[:-20], "rows.csv.gz")
+
+
+def test_folders_missing_files_and_unknown_endings_are_named(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        read_table(str(tmp_path / "folder.csv"))
+    with pytest.raises(FileNotFoundError, match="does not exist: check the path of the table"):
+        read_table(str(tmp_path / "no.csv"))
+    with pytest.raises(ValueError, match=r"rows.xlsx must end with one of \.csv"):
+        write_table(pd.DataFrame({"a": [1]}), str(tmp_path / "rows.xlsx"))
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "parquet", "pq", "arrow", "feather", "ipc"])
+def test_a_table_is_read_as_it_was_written(tmp_path, ending):
+    table = pd.DataFrame({"n": [1, 2], "x": [0.5, np.nan], "name": ["a, b", 'quoted "c"']})
+    path = str(tmp_path / f"rows.{ending}")
+    write_table(table, path)
+    pd.testing.assert_frame_equal(read_table(path), table, check_dtype=False)
+    assert [file.name for file in tmp_path.iterdir()] == [f"rows.{ending}"]
+
+
+def test_equal_tables_give_equal_files(tmp_path):
+    for ending in ("csv.gz", "parquet"):
+        paths = [tmp_path / f"{name}.{ending}" for name in "ab"]
+        for path in paths:
+            write_table(pd.DataFrame({"n": [1, 2]}), str(path))
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_an_error_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "rows.csv"
+    path.write_text("old")
+    monkeypatch.setattr(pd.DataFrame, "to_csv", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_table(pd.DataFrame({"n": [1]}), str(path))
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.csv"]
+
+
+def test_standard_input_is_csv(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"zip;n\n01067;1,5\n")))
+    assert read_table("-").to_dict("list") == {"zip": ["01067"], "n": [1.5]}
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
+def test_a_missing_pyarrow_names_the_pip_command(tmp_path, monkeypatch, name):
+    (tmp_path / name).write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for action in (read_table, lambda path: write_table(pd.DataFrame({"n": [1]}), path)):
+        with pytest.raises(ImportError, match=r"pyarrow is not installed; get it with: pip install 'recuse\[files\]'"):
+            action(str(tmp_path / name))
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "rows.arrow"
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import feather
+
+    feather.write_feather(pyarrow.table([[1], [2]], names=["a", "b"]).rename_columns(["a", "a"]), str(path))
+    with pytest.raises(ValueError, match="must have different column names, got 'a' more than once"):
+        read_table(str(path))
