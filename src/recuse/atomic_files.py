@@ -69,7 +69,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 def _check_place(target: Path) -> None:
     if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: give the path of a file, such as {target / 'model.recuse'}")
+        raise IsADirectoryError(f"{target} is a folder: give the path of a file in it")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.name} cannot be written: the folder {target.parent} does not exist")
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+import recuse
 from recuse.cli import options
 from recuse.cli.columns import LabelledTable, Roles, kinds_of, labelled_table, row_counters, text_columns
 from recuse.cli.costs import CostChoice, required_cost
@@ -114,7 +115,6 @@ class _Job:
     output: Output
 
     def run(self) -> None:
-        from recuse import save
         from recuse.atomic_files import check_writable
 
         for message in check_settings(self.settings):
@@ -124,7 +124,7 @@ class _Job:
         self._describe(table)
         model = self._fit(table)
         held = held or self._out_of_fold(model, table)
-        save(model, self.model_path)
+        recuse.save(model, self.model_path)
         self._report(model, table, held)
 
     def _read(self) -> tuple[LabelledTable, Held | None]:

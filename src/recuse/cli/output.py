@@ -49,6 +49,7 @@ class Output:
             # a terminal gets lines that break between words, a file or a program gets whole lines
             whole = isinstance(message, str) and not self._console.is_terminal
             self._console.print(message, soft_wrap=whole)
+            self._console.file.flush()  # a long fit may follow
 
     def warn(self, message: str) -> None:
         """Print a warning as one line, once."""
