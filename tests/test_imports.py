@@ -11,7 +11,7 @@ from recuse.extras import import_extra
 
 EXTRAS = (
     "matplotlib", "plotly", "pyarrow", "dask", "lightning", "monai", "PIL", "safetensors", "tifffile", "torchmetrics",
-    "onnx", "onnxruntime", "fastapi",
+    "fastapi",
 )  # fmt: skip
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "lightning", "matplotlib", "typer", "rich")
 
