@@ -39,7 +39,7 @@ class RationalKernel(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # t
 
     Parameters
     ----------
-    length_scale : ndarray of shape (feature,)
+    length_scale : ndarray of shape (feature,), or float for one feature
     length_scale_bounds : tuple of float
 
     Examples
@@ -49,14 +49,14 @@ class RationalKernel(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # t
            [0.333, 1.   ]])
     """
 
-    def __init__(self, length_scale: Floats, length_scale_bounds: tuple[float, float] = _LENGTHS) -> None:
+    def __init__(self, length_scale: Floats | float, length_scale_bounds: tuple[float, float] = _LENGTHS) -> None:
         self.length_scale = length_scale
         self.length_scale_bounds = length_scale_bounds
 
     @property
     def hyperparameter_length_scale(self) -> Hyperparameter:
         """Describe the lengths to the optimiser."""
-        return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, len(self.length_scale))
+        return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, np.size(self.length_scale))
 
     def __call__(self, X: Floats, Y: Floats | None = None, eval_gradient: bool = False) -> Any:
         """Return the kernel (row, row) and, on request, its gradient by the logarithms of the lengths."""
