@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         losses,
         metrics,
         model_file,
+        report,
         surrogates,
         theory,
     )
@@ -58,6 +59,7 @@ else:
                 "metrics",
                 "model_file",
                 "progress",
+                "report",
                 "surrogates",
                 "tabular",
                 "theory",
@@ -89,6 +91,7 @@ __all__ = [
     "losses",
     "metrics",
     "model_file",
+    "report",
     "save",
     "surrogates",
     "theory",

@@ -355,4 +355,4 @@ def _drift(request: Request, frame: pd.DataFrame, random: np.random.RandomState)
 
 def _certificates(request: Request) -> list[dict[str, Any]]:
     given = [request.certificate] if request.certificate is not None else list(request.model.certificates)
-    return [{"statement": str(each), **each.to_dict()} for each in given]
+    return [{"statement": str(each)} for each in given]

@@ -96,8 +96,8 @@ def _page(content: dict[str, Any]) -> str:
     template = (assets / "report.html").read_text(encoding="utf-8")
     # "</" would end the script element
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
+    template = template.replace("{{title}}", escape(content["title"]))
     parts = {
-        "{{title}}": escape(content["title"]),
         "{{style}}": (assets / "report.css").read_text(encoding="utf-8"),
         "{{script}}": (assets / "report.js").read_text(encoding="utf-8"),
         "{{content}}": data,
