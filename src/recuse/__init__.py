@@ -14,9 +14,11 @@ from recuse.lazy_names import lazy_names
 # A public name belongs in three places: the imports for type checkers, the module that defines it, and `__all__`.
 if TYPE_CHECKING:
     from recuse import (
+        audit,
         calibration,
         costs,
         datasets,
+        displays,
         estimators,
         guarantees,
         losses,
@@ -47,8 +49,10 @@ else:
             "save": "recuse.model_file",
         },
         modules=(
-            *("calibration", "costs", "dataframes", "datasets", "decision", "deep", "engine", "estimators", "extras"),
+            *("audit", "calibration", "costs", "dataframes", "datasets", "decision", "deep", "displays", "engine"),
             *(
+                "estimators",
+                "extras",
                 "guarantees",
                 "losses",
                 "metrics",
@@ -74,9 +78,11 @@ __all__ = [
     "ServedModel",
     "TwoHeads",
     "__version__",
+    "audit",
     "calibration",
     "costs",
     "datasets",
+    "displays",
     "estimators",
     "guarantees",
     "load",
