@@ -15,6 +15,7 @@ Flags = NDArray[np.bool_]
 
 _EXCEEDANCES = 20  # draws above the observed value after which a test stops
 _BLOCK = 200  # draws at once
+_MOST_CELLS = 1_000_000_000  # rows times draws
 
 
 def adjusted(p: Floats) -> Floats:
@@ -35,15 +36,17 @@ def adjusted(p: Floats) -> Floats:
     return result
 
 
-def draws_needed(draws: int, tests: int, level: float) -> int:
-    """Return the number of permutations, at least twice as many as the smallest adjusted p-value needs.
+def draws_needed(draws: int, tests: int, level: float, rows: int = 1) -> int:
+    """Return the number of permutations: fewer for very many rows, but twice as many as adjusted p-values need.
 
     Examples
     --------
     >>> draws_needed(9999, tests=16, level=0.05), draws_needed(9999, tests=1000, level=0.05)
     (9999, 40000)
+    >>> draws_needed(9999, tests=16, level=0.05, rows=1_000_000)
+    1000
     """
-    return max(draws, math.ceil(2 * tests / level))
+    return max(min(draws, _MOST_CELLS // rows), math.ceil(2 * tests / level))
 
 
 def higher_rate(flags: Flags, member: Flags) -> float:

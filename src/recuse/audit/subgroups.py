@@ -70,8 +70,8 @@ def groups(
     confidence : float, default=0.95
         Confidence of each interval.
     n_permutations : int, default=9999
-        Most draws of a permutation test. A test stops early once the loss is clearly not higher. With many
-        groups it is raised, so that the adjusted p-values can be below `level`.
+        Most draws of a permutation test. A test stops early once the loss is clearly not higher. With many groups
+        it is raised, so that the adjusted p-values can be below `level`; with more than 100,000 rows it is lowered.
     random_state : int, default=0
         Seed of the permutations.
 
@@ -126,7 +126,7 @@ def groups(
     rows = _Rows.of(decision, y)
     index = getattr(decision, "index", None)
     found = read_groups(group, index, len(rows.error), bins=bins, min_rows=min_rows, intersections=depth)
-    draws = draws_needed(n_permutations, 2 * len(found), level)
+    draws = draws_needed(n_permutations, 2 * len(found), level, len(rows.error))
     lines = [rows.line(one, confidence) for one in found]
     tests = np.array([rows.tests(one, draws, [random_state, place]) for place, one in enumerate(found)])
     p = adjusted(tests.reshape(-1)).reshape(-1, 2)

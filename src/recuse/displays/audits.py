@@ -180,7 +180,7 @@ def _name(line: pd.Series[Any]) -> str:
 def _remark(line: pd.Series[Any]) -> str:
     if not line["drifted"]:
         return ""
-    if np.isfinite(line["new"]) and line["new"] > 0:
+    if np.isfinite(line["new"]) and line["new"] >= 0.005:
         what = "in new categories" if line["kind"] == "category" else "outside the range"
         return f"drifted, {line['new']:.0%} {what}"
     return "drifted"

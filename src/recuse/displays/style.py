@@ -35,6 +35,7 @@ def tidy(ax: Any, grid: str = "both") -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["bottom", "left"]].set_color("#B3B3B3")
     ax.tick_params(color="#B3B3B3")
+    ax.grid(False)
     ax.grid(True, axis=grid, color="#E6E6E6", lw=0.8)
     ax.set_axisbelow(True)
 

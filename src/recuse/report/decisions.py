@@ -1,7 +1,7 @@
 """Decisions at every cost and budget of the page, from one number for each row.
 
-A row is accepted at every cost above its own threshold. So the decisions at all costs are known from the thresholds, and
-the page computes all measures from thresholds, losses and costs of the rows.
+A row is accepted at every cost above its own threshold. So the thresholds determine the decisions at all costs, and the
+page computes all measures from thresholds, losses and costs of the rows.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ def importances(model: Any, X: pd.DataFrame, cost: Floats, random: np.random.Ran
     for name in rows.columns:
         shares = []
         for _ in range(_REPEATS):
-            shuffled = rows.assign(**{name: rows[name].to_numpy()[random.permutation(len(rows))]})
+            shuffled = rows.copy()
+            shuffled[name] = rows[name].to_numpy()[random.permutation(len(rows))]
             shares.append(float(np.mean(_accepted(model, shuffled, costs) != accepted)))
         found.append(Importance(str(name), float(np.mean(shares)), float(np.std(shares) / _REPEATS**0.5)))
     return sorted(found, key=lambda each: -each.changed)
@@ -88,9 +89,16 @@ def dependence(
         return None
     some = np.sort(random.choice(len(X), min(len(X), _CURVE_ROWS), replace=False))
     rows, costs = X.iloc[some], cost[some]
-    mean = [_mean_outcome(model, rows.assign(**{column.name: value}), costs) for value in values]
+    mean = [_mean_outcome(model, _with(rows, column.name, value), costs) for value in values]
     shown = values if is_number else [str(value) for value in values]
     return Dependence(str(column.name), shown, mean, is_number)
+
+
+def _with(rows: pd.DataFrame, name: str | int, value: Any) -> pd.DataFrame:
+    """Return the rows with one value in a column."""
+    changed = rows.copy()
+    changed[name] = value
+    return changed
 
 
 def _accepted(model: Any, rows: pd.DataFrame, cost: Floats) -> NDArray[np.bool_]:

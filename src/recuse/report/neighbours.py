@@ -20,8 +20,8 @@ def nearest_rows(
 ) -> NDArray[np.intp]:
     """Return the places (row, neighbour) of the nearest training rows.
 
-    The distance is the sum over the columns: for numbers and dates the difference in units of the range in training, for
-    categories 1 if they differ. A missing cell has the distance 1 to every other cell.
+    The distance is a sum over the columns: for numbers and dates the difference in units of the range in training, and
+    for categories 1 if they differ. A missing cell has the distance 1 to every cell.
 
     Examples
     --------

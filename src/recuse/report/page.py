@@ -54,7 +54,7 @@ def write(
     training : tuple (X, y), optional
         Training rows. They are shown beside similar test rows, and compared with the test rows for drift.
     money : mapping, optional
-        Prices as in `recuse.costs.from_money`: "error", "error_cost" and "review_cost". Savings are then shown in money.
+        Prices as in `recuse.costs.from_money`: "error", "error_cost" and "review_cost". Savings are then in money.
     title : str, optional
     random_state : int, default=0
         Draws the rows of the sections that do not use all rows.
