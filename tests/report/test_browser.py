@@ -52,7 +52,9 @@ def browser(page):
 
 def shown(browser):
     cells = browser.find_elements(By.CSS_SELECTOR, "#measures td[data-value]")
-    return {cell.get_attribute("id").removeprefix("measure-"): float(cell.get_attribute("data-value")) for cell in cells}
+    return {
+        cell.get_attribute("id").removeprefix("measure-"): float(cell.get_attribute("data-value")) for cell in cells
+    }
 
 
 def move(browser, slider, value):
@@ -77,7 +79,9 @@ def same(found, expected):
 def test_the_numbers_at_every_position_are_those_of_evaluate(browser, served):
     positions = browser.execute_script("return window.report.positions")
     assert len(positions) == 101
-    found = browser.execute_script("return window.report.positions.map(p => JSON.stringify(window.report.measures(p, 1)))")
+    found = browser.execute_script(
+        "return window.report.positions.map(p => JSON.stringify(window.report.measures(p, 1)))"
+    )
     for position, text in zip(positions, found, strict=True):
         measures = {name: np.nan if value is None else value for name, value in json.loads(text).items()}
         same(measures, served.decide(NEW, cost=position).evaluate(Y_NEW))
