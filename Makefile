@@ -45,6 +45,7 @@ bench: .venv/dev.stamp
 	$(BIN)/python benchmarks/contention.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/estimator_checks.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/model_file_fuzz.py --files 20000
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py budget
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py bayes
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py calibration

@@ -33,6 +33,13 @@ import recuse.tabular.cells, recuse.tabular.columns, recuse.tabular.dates, recus
 import pandas as pd
 encoder = recuse.tabular.encoder.TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["u", "v"]}))
 """
+AUDIT = """
+import numpy as np
+import recuse
+decision = recuse.Decision(np.zeros(60), np.arange(60) % 3 > 0, np.zeros(60), 1.0)
+recuse.audit.groups(decision, np.ones(60), ["a", "b"] * 30)
+recuse.audit.drift(np.ones((9, 2)), np.zeros((9, 2)), decisions=(decision, decision))
+"""
 
 
 def imported(code, names):
@@ -69,6 +76,10 @@ def test_decisions_of_arrays_need_numpy_only(code):
 
 def test_encoding_a_table_needs_neither_scikit_learn_nor_torch():
     assert imported(ENCODE, HEAVY) == "['pandas']"
+
+
+def test_an_audit_needs_neither_scikit_learn_nor_torch():
+    assert imported(AUDIT, HEAVY) == "['scipy', 'pandas']"
 
 
 @pytest.mark.parametrize("package", [recuse, metrics], ids=lambda package: package.__name__)

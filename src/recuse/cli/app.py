@@ -16,6 +16,7 @@ from recuse.cli.fit import fit
 from recuse.cli.group import CommandGroup
 from recuse.cli.inspect import inspect
 from recuse.cli.predict import predict
+from recuse.cli.report import report
 
 __all__ = ["app"]
 
@@ -27,6 +28,7 @@ Examples:
   recuse fit cars.csv --target mpg --cost 6 -o cars.recuse
   recuse predict cars.recuse new.csv -o decisions.csv
   recuse evaluate cars.recuse labelled.csv
+  recuse report cars.recuse labelled.csv -o report.html
   recuse inspect cars.recuse
   recuse demo -o demo
   recuse datasets auto_mpg -o cars.csv
@@ -41,7 +43,7 @@ Exit codes:
 
 # the modules of the commands import other libraries only when a command runs
 app = typer.Typer(cls=CommandGroup, help=_HELP, no_args_is_help=True, pretty_exceptions_show_locals=False)
-for command in (fit, predict, evaluate, inspect, export, datasets, demo):
+for command in (fit, predict, evaluate, report, inspect, export, datasets, demo):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from recuse.cli import options
 from recuse.cli.costs import CostChoice, parse_cost
+from recuse.cli.labelled import read_labelled
 from recuse.cli.measures import explained_table, savings_of, savings_sentence
-from recuse.cli.output import Output, counted
-from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
-
-if TYPE_CHECKING:
-    from recuse.model_file.served import ServedModel
+from recuse.cli.output import Output
+from recuse.usage_errors import UNUSABLE, one_sentence_errors
 
 __all__ = ["evaluate"]
 
@@ -52,50 +50,25 @@ def _run(
 ) -> None:
     from recuse import load
     from recuse.cli import served_table
-    from recuse.cli.columns import target_of
-    from recuse.table_files import source_name
 
     model = load(path)
-    names = _target_names(model, target)
     money = None if choice is None else choice.money
-    table = served_table.read_for(model, data, encoding)
-    source = source_name(data)
-    y = target_of(table, names, source)
-    known = y.notna() if y.ndim == 1 else y.notna().all(axis=1)
-    if not known.any():
-        raise ValueError(f"no row of {source} has a target")
-    table, y = table[known], y[known]
-    problems = served_table.problems_of(model, table, source)
-    cost = served_table.checked_cost(choice, model, table, source)
-    used = {*names, *(each for each in (cost, model.cost_) if isinstance(each, str))}
-    served_table.print_problems(problems, used, output)
+    table = read_labelled(model, data, target, choice, encoding, output)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
-        decision = model.decide(table, cost=cost)
-    measures = decision.evaluate(y.to_numpy())
-    left_out = int((~known).sum())
-    note = f" ({counted(left_out, 'row')} without a target left out)" if left_out else ""
-    output.say(f"{counted(len(decision), 'row')} of {options.escaped(source)}{note}, {model.loss_.name} loss")
+        decision = model.decide(table.rows, cost=table.cost)
+    measures = decision.evaluate(table.y.to_numpy())
+    output.say(f"{table.describe()}, {model.loss_.name} loss")
     output.say(explained_table(measures))
     output.say(savings_sentence(measures, model.loss_.name, money))
     output.finish(
         {
             "rows": len(decision),
-            "rows_without_target": left_out,
+            "rows_without_target": table.left_out,
             "loss": model.loss_.name,
             "measures": measures,
             "saved_per_1000_rows": 1000 * savings_of(measures) * (1.0 if money is None else money.per_unit),
             "saved_unit": f"{model.loss_.name} loss" if money is None else "money",
-            "problems": served_table.problem_records(problems),
+            "problems": served_table.problem_records(table.problems),
         }
     )
-
-
-def _target_names(model: ServedModel, given: list[str] | None) -> list[str]:
-    stored: Any = model.info()["targets"]
-    if given is None and stored["names"] is None:
-        raise UsageError("the model file has no name of the target: give --target")
-    names = list(given or stored["names"])
-    if len(names) != stored["count"]:
-        raise UsageError(f"--target must be given {counted(stored['count'], 'time')}, once for each target")
-    return names

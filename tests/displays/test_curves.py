@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from recuse import Decision, RiskRejector
-from recuse.displays import CostCurveDisplay, RiskCoverageDisplay
+from recuse.displays import AcceptedLossDisplay, CostCurveDisplay, RiskCoverageDisplay
 
 
 class AnyCost:
@@ -16,12 +16,6 @@ class AnyCost:
     def decide(self, X, cost=None):
         cost = 1.0 if cost is None else cost
         return Decision(X[:, 0], X[:, 0] < cost, -X[:, 0], cost)
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture
@@ -80,3 +74,54 @@ def test_the_estimator_may_be_inside_a_pipeline(rows):
     assert curve.equals(CostCurveDisplay.from_estimator(pipeline[-1], scaled, y, costs=[0.2, 0.6]).curve)
     area = RiskCoverageDisplay.from_estimator(pipeline, X, y).area
     assert area == RiskCoverageDisplay.from_estimator(pipeline[-1], scaled, y).area
+
+
+def labels(ax):
+    return {text.get_text() for text in ax.texts}
+
+
+def test_lines_are_labelled_at_their_ends_instead_of_in_a_legend(rows):
+    ax = CostCurveDisplay.from_estimator(AnyCost(), *rows, costs=[1.0, 2.0]).ax_
+    assert ax.get_legend() is None
+    assert labels(ax) == {"with rejection", "always predict", "always reject", "if errors were known"}
+    colours = {line.get_label(): line.get_color() for line in ax.lines}
+    assert all(text.get_color() == colours[text.get_text()] for text in ax.texts)
+
+
+def test_labels_do_not_overlap(rows):
+    display = CostCurveDisplay.from_estimator(AnyCost(), *rows, costs=[0.2, 0.4])
+    display.figure_.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in display.ax_.texts]
+    assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+
+
+def test_a_second_model_in_the_same_axes_is_labelled_and_in_view(rows):
+    X, y = rows
+    first = RiskCoverageDisplay.from_estimator(AnyCost(), X, y, name="first")
+    second = RiskCoverageDisplay.from_predictions(y, 3 * X[:, 0], -X[:, 0], name="second", ax=first.ax_)
+    assert {text.partition("\n")[0] for text in labels(first.ax_)} == {"first", "second"}
+    assert first.ax_.get_ylim()[0] == 0
+    assert first.ax_.get_ylim()[1] > second.risk.max()
+
+
+def test_the_accepted_loss_falls_from_that_of_all_rows(rows):
+    X, y = rows
+    display = AcceptedLossDisplay.from_estimator(AnyCost(), X, y, costs=[1.0, 2.0])
+    drawn = {line.get_label(): line.get_xydata() for line in display.ax_.lines}
+    np.testing.assert_allclose(drawn["by score"][0], [0, np.mean(X**2)])
+    np.testing.assert_allclose(drawn["by score"], drawn["if errors were known"])  # the score is the order of the errors
+    np.testing.assert_allclose(drawn["at random"][:, 1], np.mean(X**2))
+    decisions = [AnyCost().decide(X, cost) for cost in (1.0, 2.0)]
+    marks = [(d.rejection_rate, d.evaluate(y)["accepted_loss"]) for d in decisions]
+    np.testing.assert_allclose(drawn["_marks"], marks)
+    assert {"cost 1", "cost 2"} <= labels(display.ax_)
+
+
+def test_the_accepted_loss_of_a_decision_is_marked(rows):
+    X, y = rows
+    decision = AnyCost().decide(X)
+    display = AcceptedLossDisplay.from_decision(decision, y)
+    assert display.points["rejection_rate"].tolist() == [decision.rejection_rate]
+    plain = AcceptedLossDisplay.from_predictions(y, X[:, 0], -X[:, 0])
+    np.testing.assert_array_equal(plain.accepted_loss, display.accepted_loss)
+    assert len(plain.points) == 0

@@ -1,0 +1,99 @@
+"""The command `recuse report`: one page about a model and its decisions."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recuse.cli import options
+from recuse.cli.costs import CostChoice, parse_cost
+from recuse.cli.labelled import read_labelled
+from recuse.cli.output import Output
+from recuse.usage_errors import UNUSABLE, one_sentence_errors
+
+__all__ = ["report"]
+
+
+def report(
+    model: Annotated[Path, typer.Argument(help="Model file of recuse fit or recuse.save.")],
+    data: Annotated[str, typer.Argument(help="Test rows with true targets: CSV, Parquet, Arrow, or -.")],
+    path: Annotated[Path, typer.Option("-o", "--output", help="The page.")] = Path("report.html"),
+    target: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column with the target, if its name differs from training."),
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column with groups to compare; may be repeated.")
+    ] = None,
+    training: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Training rows, for similar rows and for drift.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+    cost: options.Cost = None,
+    cost_money: options.CostMoney = None,
+    encoding: options.Encoding = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Write one page that shows what a model would save at which cost.
+
+    \b
+    Examples:
+      recuse report cars.recuse test.csv -o report.html
+      recuse report cars.recuse test.csv --group origin --training train.csv
+      recuse report cars.recuse test.csv --cost-money error=10,error_cost=50,review_cost=18
+    """  # noqa: D301
+    with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
+        from recuse.atomic_files import check_writable
+
+        check_writable(path)
+        choice = parse_cost(cost, cost_money)
+        _run(model, data, path, target, group or [], training, title, choice, encoding, Output(as_json, quiet))
+
+
+def _run(
+    path: Path,
+    data: str,
+    page: Path,
+    target: list[str] | None,
+    group: list[str],
+    training: str | None,
+    title: str | None,
+    choice: CostChoice | None,
+    encoding: str | None,
+    output: Output,
+) -> None:
+    from recuse import load
+    from recuse.cli.columns import check_column
+    from recuse.report import write
+
+    model = load(path)
+    table = read_labelled(model, data, target, choice, encoding, output, tuple(group))
+    for name in group:
+        check_column(table.rows, name, "group", table.source)
+    known = None
+    if training is not None:
+        of_training = read_labelled(model, training, target, choice, encoding, Output(as_json=False, quiet=True))
+        known = (of_training.rows, of_training.y.to_numpy())
+    money = None if choice is None or choice.money is None else asdict(choice.money)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
+        write(
+            model,
+            table.rows,
+            table.y.to_numpy(),
+            page,
+            group=group or None,
+            cost=table.cost,
+            training=known,
+            money=money,
+            title=title,
+        )
+    size = page.stat().st_size
+    output.say(f"{table.describe()}: the page is {options.escaped(str(page))} ({size / 1e6:.1f} MB).")
+    output.finish({"page": str(page), "bytes": size, "rows": len(table.rows), "rows_without_target": table.left_out})

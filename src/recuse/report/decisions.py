@@ -1,0 +1,127 @@
+"""Decisions at every cost and budget of the page, from one number for each row.
+
+A row is accepted at every cost above its own threshold. So the thresholds determine the decisions at all costs, and the
+page computes all measures from thresholds, losses and costs of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.decision import Decision
+
+__all__ = ["RowDecisions", "has_expected_loss", "row_decisions"]
+
+Floats = NDArray[np.float64]
+
+_POSITIONS = 101  # of the slider
+_SEARCHED = 41  # positions for a model without an expected loss, which must decide at each of them
+_SPAN = 8.0  # the slider goes from the cost divided by this number to the cost times it
+
+
+@dataclass(frozen=True)
+class RowDecisions:
+    """Thresholds, losses and costs of rows, sorted by threshold.
+
+    Attributes
+    ----------
+    threshold : ndarray of shape (row,)
+        A row is accepted where the position of the slider is above its threshold.
+    loss : ndarray of shape (row,)
+        Loss of the prediction.
+    unit : ndarray of shape (row,)
+        Cost of a row where the slider is at 1; its cost elsewhere is the position times the unit.
+    order : ndarray of shape (row,)
+        Place of each sorted row in the table.
+    positions : ndarray of shape (position,)
+        Positions of the slider.
+    start : int
+        The position at the cost of the model.
+    by_row : bool
+        Whether costs differ by row, so that positions are factors and not costs.
+    """
+
+    threshold: Floats
+    loss: Floats
+    unit: Floats
+    order: NDArray[np.intp]
+    positions: Floats
+    start: int
+    by_row: bool
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the model serves only one cost."""
+        return len(self.positions) == 1
+
+    def accepted(self, position: float, budget: float = 1.0) -> NDArray[np.bool_]:
+        """Return whether each sorted row is accepted, if at most a share `budget` of the rows may be rejected."""
+        by_cost = int(np.searchsorted(self.threshold, position, side="left"))
+        return np.arange(len(self.loss)) < max(by_cost, len(self.loss) - self.rows_of(budget))
+
+    def rows_of(self, budget: float) -> int:
+        """Return the number of rows that a budget allows to reject."""
+        return int(np.floor(budget * len(self.loss) + 1e-9))
+
+
+def row_decisions(model: Any, X: Any, decision: Decision, loss: Floats) -> RowDecisions:
+    """Find the threshold of every row.
+
+    Parameters
+    ----------
+    model : fitted estimator or ServedModel
+    X : table
+    decision : Decision
+        At the cost of the report.
+    loss : ndarray of shape (row,)
+    """
+    cost = decision.cost
+    by_row = bool(np.ptp(cost) > 0)
+    centre, unit = (1.0, cost) if by_row else (float(cost[0]), np.ones(len(cost)))
+    known = has_expected_loss(model)
+    positions, start = _positions(model, centre, _POSITIONS if known else _SEARCHED, by_row=by_row)
+    if known:
+        expected = cost - decision.score  # the score is the cost minus the expected loss
+        with np.errstate(divide="ignore", invalid="ignore"):
+            threshold = np.where(unit > 0, expected / unit, np.inf)
+    elif len(positions) == 1:
+        threshold = centre - decision.score  # accepted where the score is above 0
+    else:
+        threshold = _searched(model, X, unit, positions)
+    order = np.lexsort([-decision.score, threshold])
+    return RowDecisions(threshold[order], loss[order], unit[order], order, positions, start, by_row)
+
+
+def has_expected_loss(model: Any) -> bool:
+    """Whether the score of a model is the cost minus an expected loss."""
+    header = getattr(model, "_header", None)
+    return hasattr(model, "expected_loss") and (header is None or header.has_expected_loss)
+
+
+def _positions(model: Any, centre: float, count: int, *, by_row: bool) -> tuple[Floats, int]:
+    """Return the positions of the slider, on a logarithmic scale, and the place of the cost of the report."""
+    cost_range = getattr(model, "cost_range_", None)
+    if cost_range is not None and not by_row:
+        low, high = cost_range
+    elif not model.serves_any_cost or centre <= 0 or (cost_range is not None and by_row):
+        return np.array([centre]), 0
+    else:
+        low, high = centre / _SPAN, centre * _SPAN
+    positions = np.array([float(f"{each:.4g}") for each in np.geomspace(low, high, count)])
+    positions = np.clip(positions, low, high)
+    start = int(np.abs(np.log(positions / centre)).argmin())
+    positions[start] = centre
+    return positions, start
+
+
+def _searched(model: Any, X: Any, unit: Floats, positions: Floats) -> Floats:
+    """Find, for every row, the lowest position at which the model accepts it; decisions are monotone in the cost."""
+    threshold = np.full(len(unit), np.inf)
+    for position in positions[::-1]:
+        accepted = model.decide(X, cost=position * unit).accepted
+        threshold[accepted] = np.nextafter(position, 0)  # just below the position
+    return threshold

@@ -1,0 +1,54 @@
+"""The training rows that are nearest to a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from recuse.model_file.schema import ColumnSchema
+
+__all__ = ["nearest_rows"]
+
+_MOST_ROWS = 20_000  # training rows that are compared
+
+
+def nearest_rows(
+    rows: pd.DataFrame, training: pd.DataFrame, columns: Sequence[ColumnSchema], count: int = 3
+) -> NDArray[np.intp]:
+    """Return the places (row, neighbour) of the nearest training rows.
+
+    The distance is a sum over the columns: for numbers and dates the difference in units of the range in training, and
+    for categories 1 if they differ. A missing cell has the distance 1 to every cell.
+
+    Examples
+    --------
+    >>> training = pd.DataFrame({"weight": [1.0, 5.0], "origin": ["eu", "us"]})
+    >>> columns = [ColumnSchema("weight", "number", low=1.0, high=5.0), ColumnSchema("origin", "category")]
+    >>> nearest_rows(pd.DataFrame({"weight": [2.0], "origin": ["us"]}), training, columns, count=1)
+    array([[1]])
+    """
+    training = training.iloc[:_MOST_ROWS]
+    distance = np.zeros((len(rows), len(training)))
+    for column in columns:
+        ours, theirs = rows[column.name], training[column.name]
+        if column.kind in ("number", "date"):
+            width = ((column.high or 0.0) - (column.low or 0.0)) or 1.0
+            difference = np.abs(_numbers(ours, column)[:, None] - _numbers(theirs, column)[None]) / width
+            distance += np.where(np.isnan(difference), 1.0, np.minimum(difference, 1.0))
+        elif column.kind == "category":
+            distance += _texts(ours)[:, None] != _texts(theirs)[None]
+    return np.argsort(distance, axis=1, kind="stable")[:, :count]
+
+
+def _numbers(column: pd.Series, kind: ColumnSchema) -> NDArray[np.float64]:
+    if kind.kind == "number":
+        return pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    times = pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601")
+    return np.where(times.isna(), np.nan, times.to_numpy("datetime64[us]").astype(np.int64) / 1e6)
+
+
+def _texts(column: pd.Series) -> NDArray[np.object_]:
+    return column.astype(object).map(str, na_action="ignore").fillna("\0").to_numpy(object)
