@@ -1,12 +1,15 @@
 """A loaded file decides like the estimator that was saved, for every estimator."""
 
+from decimal import Decimal
+
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from sklearn.linear_model import Ridge
 
 import recuse
-from recuse import RcRImageRegressor, RcRRegressor, RiskRejector, datasets
+from recuse import AutoRejector, RcRImageRegressor, RcRRegressor, RiskRejector, datasets
 from saved_estimators import CASES, FRAME, NEW, QUICK, ROWS, SMALL, TRAIN, Y
 
 
@@ -83,3 +86,51 @@ def test_images(tmp_path):
     np.testing.assert_allclose(found.score, expected.score, rtol=1e-3, atol=1e-4)
     with pytest.raises(ValueError, match=r"images must have shape \(n, 3, 32, 32\), as in training, got"):
         served.decide(images[:, :, :16])
+
+
+def test_training_rows_get_the_decisions_of_the_estimator(tmp_path):
+    """The distance of a training row to itself is zero, also in the graph."""
+    model = AutoRejector(6.0, learners=["extra_trees"], risk_models=["network"], cv=3, random_state=0).fit(TRAIN, Y)
+    recuse.save(model, tmp_path / "model.recuse")
+    assert_same(model, recuse.load(tmp_path / "model.recuse"), TRAIN)
+
+
+@pytest.mark.parametrize("columns", [["weight", "sold"], ["sold"], ["sold", "town"], ["town", "sold", "weight"]])
+def test_dates_with_and_without_other_columns(columns, tmp_path):
+    model = RiskRejector(Ridge(), cost=6.0, **QUICK).fit(FRAME[columns], Y)
+    recuse.save(model, tmp_path / "model.recuse")
+    rows = ROWS[columns].copy()
+    some = ["1969-12-31T23:59:59", "2000-02-29", "1900-03-01", "2024-02-29T12:30", "1600-02-29", "2100-02-28"]
+    rows.loc[: len(some) - 1, "sold"] = pd.to_datetime(pd.Series(some), format="ISO8601")
+    assert_same(model, recuse.load(tmp_path / "model.recuse"), rows)
+
+
+@pytest.mark.filterwarnings("ignore:column")
+def test_a_column_without_values_in_an_array(tmp_path):
+    numbers = TRAIN.to_numpy(float)
+    numbers[:, 1] = np.nan
+    model = RiskRejector(Ridge(), cost=6.0, **QUICK).fit(numbers, Y)
+    recuse.save(model, tmp_path / "model.recuse")
+    assert_same(model, recuse.load(tmp_path / "model.recuse"), NEW.to_numpy(float))
+
+
+@pytest.mark.parametrize(
+    "levels", [["", "\0", "a"], ["\1", "b"], [1, 2], [True, False], [Decimal("1.0"), Decimal("2")]], ids=repr
+)
+def test_odd_categories(levels, tmp_path):
+    def odd(values, count):
+        return pd.Categorical(np.resize(np.array([*values, None], dtype=object), count))
+
+    model = RiskRejector(Ridge(), cost=6.0, **QUICK).fit(TRAIN.assign(odd=odd(levels, len(TRAIN))), Y)
+    recuse.save(model, tmp_path / "model.recuse")
+    rows = NEW.assign(odd=odd([*levels, "other" if isinstance(levels[0], str) else 77], len(NEW)))
+    assert_same(model, recuse.load(tmp_path / "model.recuse"), rows)
+
+
+def test_dates_with_a_zone_as_categories(tmp_path):
+    days = pd.to_datetime(["2024-01-01", "2024-06-01"]).tz_localize("Europe/Berlin")
+    frame = TRAIN.assign(day=pd.Categorical(days[np.arange(len(TRAIN)) % 2]))
+    rows = NEW.assign(day=pd.Categorical(days.tz_convert("UTC")[np.arange(len(NEW)) % 2]))
+    model = RiskRejector(Ridge(), cost=6.0, **QUICK).fit(frame, Y)
+    recuse.save(model, tmp_path / "model.recuse")
+    assert_same(model, recuse.load(tmp_path / "model.recuse"), rows)

@@ -9,11 +9,15 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import StackingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 
@@ -78,6 +82,15 @@ class TestTheCost:
         model = reloaded(RiskRejector(Ridge(), **QUICK).fit(X, Y, cost=lambda rows: rows["weight"] / 500), tmp_path)
         with pytest.raises(ValueError, match="a callable as cost, which a file cannot hold: pass cost="):
             model.decide(NEW)
+
+    def test_of_tables_of_every_kind(self, risk, served, tmp_path):
+        table = pl.from_pandas(NEW.reset_index(drop=True)).with_columns(sold=pl.date(2020, 1, 1))
+        np.testing.assert_array_equal(served.decide(table, cost=2.0).cost, 2.0)
+        by_weight = served.decide(table, cost=lambda rows: rows["weight"] / 500)
+        np.testing.assert_allclose(by_weight.cost, NEW["weight"] / 500)
+        row = MappingProxyType({**NEW.iloc[0].to_dict(), "fee": 3.0})
+        assert served.decide(row, cost="fee").cost == [3.0]
+        assert served.decide(row, cost=lambda rows: 2 * rows["fee"]).cost == [6.0]
 
     def test_of_a_range_must_be_inside(self, tmp_path):
         model = RcRRegressor(cost_range=(4, 13), residuals="crossfit", cv=3, epochs=10, random_state=0).fit(X, Y)
@@ -243,6 +256,22 @@ class Odd(TargetLoss):
 def test_a_loss_of_the_user_is_named(tmp_path):
     with pytest.raises(ConversionError, match="cannot be saved in a model file: use one of"):
         recuse.save(RiskRejector(Ridge(), loss=Odd(), **QUICK).fit(X, Y), tmp_path / "model.recuse")
+
+
+def test_categories_that_are_not_unicode_are_named(tmp_path):
+    town = pd.Series(np.where(X["weight"] > 3000, "a", "\ud800"), index=X.index, dtype=object)
+    model = RiskRejector(Ridge(), **QUICK).fit(X.assign(town=town), Y)
+    with pytest.raises(ConversionError, match="column 'town' has a category that is not valid Unicode"):
+        recuse.save(model, tmp_path / "model.recuse")
+
+
+def test_stacks_and_frozen_regressors_can_be_saved(tmp_path):
+    stack = StackingRegressor([("ridge", Ridge()), ("linear", LinearRegression())])
+    model = RiskRejector(stack, **QUICK).fit(X, Y)
+    np.testing.assert_allclose(reloaded(model, tmp_path).predict(NEW), model.predict(NEW))
+    frozen = FrozenEstimator(Ridge().fit(X[:100].to_numpy(), Y[:100]))
+    model = RiskRejector(frozen, prefit=True, random_state=0).fit(X[100:].to_numpy(), Y[100:])
+    np.testing.assert_allclose(reloaded(model, tmp_path).predict(NEW.to_numpy()), model.predict(NEW.to_numpy()))
 
 
 def test_only_risk_based_estimators_have_an_expected_loss(rcr, tmp_path):

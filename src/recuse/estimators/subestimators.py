@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.multioutput import MultiOutputRegressor
@@ -77,8 +77,10 @@ def default_risk_model() -> Any:
 
 def check_subestimator(estimator: Any, name: str) -> None:
     """Check that an estimator can be cloned, fitted and used for prediction."""
-    usable = all(callable(getattr(estimator, method, None)) for method in ("fit", "predict", "get_params"))
     is_instance = not isinstance(estimator, type)
+    usable = all(callable(getattr(estimator, method, None)) for method in ("fit", "get_params"))
+    if usable and is_instance and not callable(getattr(estimator, "predict", None)):
+        usable = is_regressor(estimator)  # a StackingRegressor predicts only after it was fitted
     require(usable and is_instance, name, "an estimator with fit, predict and get_params", estimator)
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.dataframes import is_frame, to_pandas, unmasked
-from recuse.model_file.schema import MISSING_TIME, UNKNOWN_TIME, ColumnSchema, ImageSchema, TableSchema
+from recuse.dataframes import is_frame, row_name, to_pandas, unmasked
+from recuse.model_file.schema import (
+    MISSING_TIME,
+    UNKNOWN_TIME,
+    ColumnSchema,
+    ImageSchema,
+    TableSchema,
+    free_text,
+    level_text,
+)
 
 __all__ = ["Feeds", "ImageReader", "TableReader"]
 
 Floats = NDArray[np.float64]
 Feeds = dict[str, NDArray[Any]]
-
-_UNKNOWN = "\1"  # text of a category that is not in the schema
 
 
 class TableReader:
@@ -33,7 +40,7 @@ class TableReader:
         self._used = [column for column in schema.columns if column.kind != "unused"]
         self._names = [column.name for column in self._used]
         self._all_numbers = all(column.kind == "number" for column in schema.columns)
-        self._texts = {column.name: _texts_of(column) for column in self._used if column.kind == "category"}
+        self._texts = {column.name: _Texts(column) for column in self._used if column.kind == "category"}
         self._checked: Any = None  # the labels of the last table, if they are those of the schema in the same order
 
     def read(self, X: Any) -> Feeds:
@@ -43,12 +50,12 @@ class TableReader:
         ----------
         X : array-like, DataFrame of any library, or mapping of column names to values
         """
-        if isinstance(X, dict):
-            X = _frame_of(X)
-        table = to_pandas(X)
-        if is_frame(table):
-            return self._read_frame(table)
-        return self._read_array(table)
+        table = self.table_of(X)
+        return self._read_frame(table) if is_frame(table) else self._read_array(table)
+
+    def table_of(self, X: Any) -> Any:
+        """Return tables of any library, and mappings, as a pandas DataFrame; other values as they are."""
+        return to_pandas(_frame_of(X) if isinstance(X, Mapping) else X)
 
     def _read_array(self, X: Any) -> Feeds:
         values = np.asarray(X)
@@ -78,15 +85,15 @@ class TableReader:
         if width != len(self.schema.columns):
             raise ValueError(f"X must have {len(self.schema.columns)} columns, as in training, got {width}")
 
-    def _feeds_of_numbers(self, values: Floats) -> Feeds:
-        """Return the inputs for a table (row, column) of numbers only."""
+    def _feeds_of_numbers(self, values: Floats, index: Any = None) -> Feeds:
+        """Return the inputs for a table (row, column) of numbers only; `index` has the labels of the rows."""
         if np.isinf(values).any():
             row, place = np.argwhere(np.isinf(values))[0]
             name = self.schema.columns[place].name
-            raise ValueError(f"column {name!r} must be finite, got {values[row, place]} at row {row}")
+            raise ValueError(f"column {name!r} must be finite, got {values[row, place]} at {row_name(int(row), index)}")
         if self.schema.unseen == "error":
             for place, column in enumerate(self.schema.columns):
-                _check_gaps(column, np.isnan(values[:, place]))
+                _check_gaps(column, np.isnan(values[:, place]), index)
         if self.schema.matrix is not None:
             return {self.schema.matrix: np.ascontiguousarray(values)}
         by_column = np.ascontiguousarray(values.T)[:, :, None]  # (column, row, 1)
@@ -104,14 +111,17 @@ class TableReader:
         if self._all_numbers:
             values = (frame if in_order else frame[self._names]).to_numpy()
             if values.dtype.kind in "fiu":
-                return self._feeds_of_numbers(values.astype(np.float64, copy=False))
+                return self._feeds_of_numbers(values.astype(np.float64, copy=False), frame.index)
         if not named:
             frame = frame.set_axis([column.name for column in self.schema.columns], axis=1)
-        feeds = {column.input: self._read_column(column, frame[column.name]) for column in self._used}
         if named:
-            return feeds
+            return {column.input: self._read_column(column, frame[column.name]) for column in self._used}
         assert self.schema.matrix is not None
-        return {self.schema.matrix: np.column_stack(list(feeds.values()))}
+        matrix = np.full((len(frame), len(self.schema.columns)), np.nan)
+        for place, column in enumerate(self.schema.columns):
+            if column.kind != "unused":
+                matrix[:, place] = self._read_column(column, frame[column.name])[:, 0]
+        return {self.schema.matrix: matrix}
 
     def _check_names(self, frame: Any) -> bool:
         """Check that the table has the columns; return whether it has no others and they are in order."""
@@ -151,6 +161,10 @@ class ImageReader:
 
     def __init__(self, schema: ImageSchema) -> None:
         self.schema = schema
+
+    def table_of(self, X: Any) -> Any:
+        """Return images as an array."""
+        return np.asarray(X)
 
     def read(self, X: Any) -> Feeds:
         """Return images (row, channel, height, width) as floats; bytes are scaled to [-1, 1]."""
@@ -198,30 +212,44 @@ def _read_categories(
     from recuse.tabular.cells import read_levels
 
     codes, levels = read_levels(cells)
-    by_value, by_text, unseen = texts
-    found = [_text_of(level, by_value, by_text) for level in levels]
-    unknown = np.array([*(text == _UNKNOWN or text in unseen for text in found), False])[codes]
+    found = [texts.of(level) for level in levels]
+    unknown = np.array([*(text == texts.unknown or text in texts.unseen for text in found), False])[codes]
     return np.array([*found, column.missing], dtype=object)[codes], unknown, codes < 0
 
 
 _READERS = {"number": _read_numbers, "date": _read_dates, "category": _read_categories}
 
 
-def _texts_of(column: ColumnSchema) -> tuple[dict[Any, str], set[str], set[str]]:
-    """Return texts by value, texts of values that JSON does not have, and texts of categories without training rows."""
-    by_value = {level.value: level.text for level in column.levels if level.value is not None}
-    by_text = {level.text for level in column.levels if level.value is None}
-    return by_value, by_text, {level.text for level in column.levels if not level.seen}
+class _Texts:
+    """Texts of the categories of a column for the graph.
+
+    Attributes
+    ----------
+    by_value : dict
+        Texts by value.
+    others : set of str
+        Texts of values that JSON does not have.
+    unseen : set of str
+        Texts of categories without training rows.
+    unknown : str
+        A text that is no category.
+    """
+
+    def __init__(self, column: ColumnSchema) -> None:
+        self.by_value = {level.value: level.text for level in column.levels if level.value is not None}
+        self.others = {level.text for level in column.levels if level.value is None}
+        self.unseen = {level.text for level in column.levels if not level.seen}
+        self.unknown = free_text([*(level.text for level in column.levels), column.missing], "\1")
+
+    def of(self, value: Any) -> str:
+        """Return the text of a value, or `unknown`."""
+        text = self.by_value.get(value)
+        if text is None and self.others and not isinstance(value, str):
+            text = level_text(value) if level_text(value) in self.others else None
+        return self.unknown if text is None else text
 
 
-def _text_of(value: Any, by_value: dict[Any, str], by_text: set[str]) -> str:
-    text = by_value.get(value)
-    if text is None:
-        text = str(value) if by_text and not isinstance(value, str) and str(value) in by_text else _UNKNOWN
-    return text
-
-
-def _check_gaps(column: ColumnSchema, gap: NDArray[np.bool_]) -> None:
+def _check_gaps(column: ColumnSchema, gap: NDArray[np.bool_], index: Any) -> None:
     if not column.had_missing and gap.any():
         import pandas as pd
 
@@ -229,11 +257,11 @@ def _check_gaps(column: ColumnSchema, gap: NDArray[np.bool_]) -> None:
         from recuse.tabular.encoder import raise_if_unseen
 
         none = np.zeros(len(gap), np.bool_)
-        raise_if_unseen(column, pd.Series(np.where(gap, np.nan, 0.0)), Cells(np.zeros(0), none, gap))
+        raise_if_unseen(column, pd.Series(np.where(gap, np.nan, 0.0), index), Cells(np.zeros(0), none, gap))
 
 
-def _frame_of(columns: dict[Any, Any]) -> Any:
+def _frame_of(columns: Mapping[Any, Any]) -> Any:
     import pandas as pd
 
     scalar = all(np.ndim(values) == 0 for values in columns.values())
-    return pd.DataFrame({name: [value] for name, value in columns.items()} if scalar else columns)
+    return pd.DataFrame({name: [value] if scalar else value for name, value in columns.items()})

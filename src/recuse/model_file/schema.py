@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Literal, Self
 
 from recuse.model_file.errors import ConversionError, ModelFileError
@@ -19,6 +21,8 @@ __all__ = [
     "Kind",
     "Level",
     "TableSchema",
+    "free_text",
+    "level_text",
     "schema_from_dict",
     "schema_of",
 ]
@@ -89,8 +93,9 @@ class ColumnSchema:
     def expected(self) -> str:
         """What the column must hold, for messages."""
         if self.kind == "category":
-            shown = ", ".join(repr(level.text) for level in self.levels[:10])
-            more = f", ... and {len(self.levels) - 10:,} more" if len(self.levels) > 10 else ""
+            seen = [level.text if level.value is None else level.value for level in self.levels if level.seen]
+            shown = ", ".join(map(repr, seen[:10]))
+            more = f", ... and {len(seen) - 10:,} more" if len(seen) > 10 else ""
             return f"a category seen in training, one of [{shown}{more}]"
         return {"number": "numbers as in training", "date": "dates or times as in training"}.get(self.kind, "anything")
 
@@ -222,7 +227,9 @@ def _describe(column: Any) -> ColumnSchema:
     from recuse.tabular.dates import DateColumn
 
     if not isinstance(column.name, str) and not _is_int(column.name):
-        raise ConversionError(f"column names must be text or numbers to be saved, got {column.name!r:.80}")
+        raise ConversionError(f"column names must be text or whole numbers to be saved, got {column.name!r:.80}")
+    if not _is_unicode(str(column.name)):
+        raise ConversionError(f"column names must be valid Unicode to be saved, got {column.name!r:.80}")
     name = column.name if isinstance(column.name, str) else int(column.name)
     of_graph = _input_name(str(name))
     match column:
@@ -233,9 +240,14 @@ def _describe(column: Any) -> ColumnSchema:
             return ColumnSchema(name, "date", of_graph, trend.flag_missing, limits.low, limits.high, zone=zone)
         case CategoryColumn(flag_missing=flag):
             levels = _levels(column)
-            marker = "" if all(level.text for level in levels) else "\0"
+            marker = "" if all(level.text for level in levels) else free_text([level.text for level in levels], "\0")
             return ColumnSchema(name, "category", of_graph, flag, levels=levels, missing=marker)
     return ColumnSchema(name, "unused", of_graph, reason=column.reason)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8; a part of a surrogate pair cannot."""
+    return text.encode("utf-8", errors="ignore").decode("utf-8") == text
 
 
 def _is_int(name: object) -> bool:
@@ -250,8 +262,11 @@ def _input_name(name: str) -> str:
 def _levels(column: Any) -> tuple[Level, ...]:
     values = [*column.levels, *column.pooled]
     absent = set(column.absent)
-    levels = tuple(Level(_text(value), _plain(value), value not in absent) for value in values)
+    levels = tuple(Level(level_text(value), _plain(value), value not in absent) for value in values)
     texts = [level.text for level in levels]
+    wrong = [text for text in texts if not _is_unicode(text)]
+    if wrong:
+        raise ConversionError(f"column {column.name!r} has a category that is not valid Unicode: {wrong[0]!r:.80}")
     if len(set(texts)) < len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)
         raise ConversionError(
@@ -261,8 +276,32 @@ def _levels(column: Any) -> tuple[Level, ...]:
     return levels
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else str(value)
+def level_text(value: Any) -> str:
+    """Return the text of a category; equal values have equal texts.
+
+    Examples
+    --------
+    >>> from decimal import Decimal
+    >>> level_text("eu"), level_text(3), level_text(Decimal("1.00"))
+    ('eu', '3', '1')
+    """
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).isoformat()
+    return str(value.normalize()) if isinstance(value, Decimal) else str(value)
+
+
+def free_text(texts: Iterable[str], first: str) -> str:
+    """Return a text that is not among the given ones: a repetition of `first`.
+
+    Examples
+    --------
+    >>> free_text(["a", "-"], "-")
+    '--'
+    """
+    taken, text = set(texts), first
+    while text in taken:
+        text += first
+    return text
 
 
 def _plain(value: Any) -> str | int | float | bool | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recuse import losses
 from recuse.costs import Cost, cost_of_rows
-from recuse.dataframes import row_index
+from recuse.dataframes import is_frame, row_index
 from recuse.decision import Decision
 from recuse.model_file.container import FORMAT_VERSION, read_container
 from recuse.model_file.errors import ModelFileError
@@ -147,8 +147,9 @@ class ServedModel:
         -------
         Decision
         """
-        feeds, count = self._read(X)
-        row_cost = self._cost_of_rows(cost, X, count)
+        table = self._reader.table_of(X)
+        feeds, count = self._read(table)
+        row_cost = self._cost_of_rows(cost, table, count)
         names = ["prediction", "score", "accepted"]
         prediction, score, accepted = self._run(feeds, row_cost, names, count)
         return Decision._of_checked(
@@ -227,7 +228,7 @@ class ServedModel:
         cost = np.full(count, self._header.prediction_cost or 0.0)
         return np.asarray(self._run(feeds, cost, [name], count)[0])
 
-    def _cost_of_rows(self, cost: Cost | None, X: Any, count: int) -> Floats:
+    def _cost_of_rows(self, cost: Cost | None, table: Any, count: int) -> Floats:
         if cost is None and isinstance(self.cost_, float):
             return np.full(count, self.cost_)
         if cost is None and self._header.cost.kind == "callable":
@@ -235,10 +236,13 @@ class ServedModel:
                 f"{self.estimator} was fitted with a callable as cost, which a file cannot hold: "
                 "pass cost=, the callable, a number or one value per row"
             )
+        rows = table if is_frame(table) else np.asarray(table)
+        if callable(cost) and isinstance(self.cost_, str) and is_frame(rows):
+            rows = rows.drop(columns=self.cost_, errors="ignore")  # it is not a feature
         return cost_of_rows(
             cost,
-            X,
-            X if np.ndim(X) == 2 else np.empty((count, 0)),
+            table,
+            rows,
             fitted=self.cost_,
             cost_range=self.cost_range_,
             serves_any_cost=self.serves_any_cost,

@@ -306,14 +306,13 @@ class _Run:
     def sample(self) -> Sample:
         return Sample(self.features, self.rows.y, self.rows.weight)
 
-    def _setting(self, splits: list[Split]) -> Setting:
-        largest = max(len(train) for train, _ in splits)
-        return Setting(largest, len(splits) + 1, self.loss, self.budget, self.n_jobs)
+    def _setting(self, n_rows: int) -> Setting:
+        return Setting(n_rows, len(self.splits) + 1, self.loss, self.budget, self.n_jobs)
 
     def try_regressors(self, learners: dict[str, Learner]) -> list[Trial[CrossFitted]]:
         """Cross-fit the regressors."""
         fit = partial(self._cross_fit, self.splits)
-        return run_trials(learners, self.sample, fit, self._setting(self.splits), until=0.6)
+        return run_trials(learners, self.sample, fit, self._setting(len(self.rows)), until=0.6)
 
     def _cross_fit(self, splits: list[Split], part: Any, sample: Sample, most: int | None) -> CrossFitted:
         return cross_fit(part, sample, splits, self.random, n_jobs=self.n_jobs, most_rows=most, on_fit=self.on_fit)
@@ -333,7 +332,7 @@ class _Run:
         def fit(part: Any, sample: Sample, most: int | None) -> CrossFittedRisk:
             return learn_risk(part, sample, folds, self.random, self.n_jobs, most_rows=most, on_fit=self.on_fit)
 
-        return run_trials(learners, residuals, fit, self._setting(folds), until=0.9)
+        return run_trials(learners, residuals, fit, self._setting(len(residuals.target)), until=0.9)
 
     def refit_regressors(self, trials: list[Trial[CrossFitted]]) -> list[Any]:
         """Fit regressors to all rows, or to as many as in their trials."""

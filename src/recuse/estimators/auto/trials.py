@@ -20,7 +20,7 @@ __all__ = ["Fit", "Setting", "Trial", "run_trials"]
 Fitted = TypeVar("Fitted")
 Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator to a sample, with a maximum number of rows
 
-_LAST_RESORT_ROWS = 500  # the last learner is fitted to these rows if there was no time for any
+_LAST_RESORT_ROWS = 500  # the fastest learner is fitted to these rows if there was no time for any
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Setting:
     Attributes
     ----------
     rows : int
-        Number of rows of the largest training part.
+        Number of rows of the last fit, which uses all rows.
     fits : int
         Number of fits of one candidate: one for each fold, and the last one to all rows.
     loss : TargetLoss
@@ -103,11 +103,15 @@ def run_trials(
         )
     note = "left out: not for this many rows or this loss"
     trials: list[Trial[Fitted]] = [Trial(name, note=note) for name in learners if name not in suited]
+    tried = []
     for turn, name in enumerate(suited):
         seconds = setting.budget.until(until) / (len(suited) - turn)
-        last_resort = turn == len(suited) - 1 and not any(trial.fitted for trial in trials)
-        trials.append(_try(name, learners[name], sample, fit, setting, seconds, last_resort=last_resort))
-    return trials
+        tried.append(_try(name, learners[name], sample, fit, setting, seconds))
+    if not any(trial.fitted for trial in tried):
+        place = min(range(len(tried)), key=lambda each: tried[each].seconds)
+        name = tried[place].name
+        tried[place] = _try(name, learners[name], sample, fit, setting, 0.0, last_resort=True)
+    return [*trials, *tried]
 
 
 def _try(
@@ -118,14 +122,14 @@ def _try(
     setting: Setting,
     seconds: float,
     *,
-    last_resort: bool,
+    last_resort: bool = False,
 ) -> Trial[Fitted]:
     start, rows = time.monotonic(), setting.rows
     estimator = learner.build(rows, setting.loss)
-    if setting.budget.limited:
-        rows = affordable_rows(estimator, learner.growth, sample, setting.rounds, rows, seconds)
-    if rows == 0 and last_resort:
+    if last_resort:
         rows = min(setting.rows, _LAST_RESORT_ROWS)
+    elif setting.budget.limited:
+        rows = affordable_rows(estimator, learner.growth, sample, setting.rounds, rows, seconds)
     if rows == 0:
         return Trial(name, seconds=time.monotonic() - start, note="left out: no time")
     most = None if rows == setting.rows else rows

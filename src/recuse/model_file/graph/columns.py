@@ -55,7 +55,8 @@ def raw_numbers(schema: TableSchema, inputs: dict[str, Value]) -> Value:
         if column.kind != "number":
             raise ConversionError(
                 f"a prefitted regressor can be saved only if all its columns hold numbers, but column {column.name!r} "
-                f"holds {column.kind}: encode it before, or fit RiskRejector without prefit"
+                f"{'has no values' if column.kind == 'unused' else f'holds a {column.kind}'}: encode it before, or fit "
+                "RiskRejector without prefit"
             )
     return concat([inputs[column.input] for column in schema.columns], axis=1)
 
@@ -81,11 +82,11 @@ def encode_table(encoder: TableEncoder, schema: TableSchema, inputs: dict[str, V
         blocks += [numbers.scaled, *([numbers.flags] if numbers.flags is not None else [])]
         order += [slices[place].start for place in numeric] + flagged
         novelty |= {place: numbers.novelty.columns(k, k + 1) for k, place in enumerate(numeric)}
-        if numeric == used:
+        if numeric == used and not any(_cycles(encoder.columns_[place]) for place in used):
             return EncodedTable(_in_order(concat(blocks, axis=1), order), numbers.novelty, used)
     for place in used:
         column, start = encoder.columns_[place], slices[place].start
-        if isinstance(column, DateColumn) and column.cycles:
+        if isinstance(column, DateColumn) and _cycles(column):
             blocks.append(_encode_cycles(column, inputs[schema.columns[place].input]))
             order += range(start + 1, start + 1 + 2 * len(column.cycles))
         if isinstance(column, CategoryColumn):
@@ -101,6 +102,10 @@ def encode_table(encoder: TableEncoder, schema: TableSchema, inputs: dict[str, V
 def _in_order(features: Value, order: Sequence[int]) -> Value:
     """Bring features, whose positions in the encoding are given, into the order of the encoding."""
     return features if list(order) == sorted(order) else features.take(np.argsort(order), axis=1)
+
+
+def _cycles(column: object) -> tuple[str, ...]:
+    return column.cycles if isinstance(column, DateColumn) else ()
 
 
 def _trend(column: object) -> NumericColumn:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor, VotingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -23,6 +24,11 @@ __all__: list[str] = []
 @converts(GridSearchCV, RandomizedSearchCV)
 def _search(model: Any, x: Value) -> Value:
     return convert(model.best_estimator_, x)
+
+
+@converts(FrozenEstimator)
+def _frozen(model: Any, x: Value) -> Value:
+    return convert(model.estimator, x)
 
 
 @converts(Pipeline)

@@ -60,7 +60,10 @@ def build_decision(estimator: Any) -> DecisionGraph:
     if isinstance(schema, ImageSchema):
         prediction, score = image_decision(estimator, inputs["image"], cost)
     else:
-        table = encode_table(_encoder_of(estimator), schema, inputs)
+        encoder = _encoder_of(estimator)
+        table = encode_table(encoder, schema, inputs)
+        if table.features.shape[1] != encoder.n_features:
+            raise AssertionError(f"the graph has {table.features.shape[1]} of {encoder.n_features} features")
         match estimator:
             case RcRRegressor():
                 prediction, score = rcr_decision(estimator, table, cost)

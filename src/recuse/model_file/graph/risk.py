@@ -85,8 +85,11 @@ def _novelty(novelty: Novelty, features: Value) -> Value:
     neighbours = novelty.neighbours
     square = square_distances(features, neighbours._fit_X)
     count = features.graph.constant([neighbours.n_neighbors], INT64)
-    nearest = features.graph.node("TopK", square, count, axis=1, largest=0, sorted=0)
-    return (nearest.unary("Sqrt").mean(axis=1, keepdims=True) + FLOOR).unary("Log")
+    _, nearest = features.graph.nodes("TopK", square, count, axis=1, largest=0, sorted=0)
+    # exact distances of these rows only, since those above have a rounding error that matters near 0
+    difference = features.unsqueeze(1) - features.graph.constant(neighbours._fit_X).take(nearest, 0)
+    distance = (difference * difference).sum(axis=2).unary("Sqrt")
+    return (distance.mean(axis=1, keepdims=True) + FLOOR).unary("Log")
 
 
 def _risks(risk: CrossFittedRisk, inputs: list[Value]) -> list[Value]:
