@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 from recuse.guarantees.certified_model import CertifiedModel
@@ -122,7 +122,7 @@ class Certificate:
         >>> Certificate.from_dict(example.to_dict()) == example
         True
         """
-        return {name: value for name, value in asdict(_without_model(self)).items() if name != "model"}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "model"}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], model: Any = None) -> Self:
@@ -166,29 +166,23 @@ def _checked(name: str, values: Mapping[str, Any], kind: str) -> Any:
     return float(value) if number and "float" in kind else value
 
 
-def _without_model(certificate: Certificate) -> Certificate:
-    from dataclasses import replace
-
-    return replace(certificate, model=None)
-
-
 class CannotCertify(ValueError):
     """No threshold could be certified; the message says why, and what it would take.
 
     Attributes
     ----------
-    n_accepted_needed : int
-        Fewer accepted rows are never enough, not even without any loss.
+    n_least : int
+        Fewer accepted rows, or for the RcR loss fewer rows, are never enough, not even without any loss.
     n_rows_needed : int or None
         About how many calibration rows would be needed at the loss and coverage seen; None if no number is enough.
     """
 
-    def __init__(self, message: str, n_accepted_needed: int, n_rows_needed: int | None) -> None:
+    def __init__(self, message: str, n_least: int, n_rows_needed: int | None) -> None:
         super().__init__(message)
-        self.n_accepted_needed, self.n_rows_needed = n_accepted_needed, n_rows_needed
+        self.n_least, self.n_rows_needed = n_least, n_rows_needed
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.n_accepted_needed, self.n_rows_needed)
+        return type(self), (str(self), self.n_least, self.n_rows_needed)
 
 
 def needed_rows(mean: float, delta: float) -> int:
