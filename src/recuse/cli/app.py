@@ -8,6 +8,7 @@ import typer
 
 from recuse._version import __version__
 from recuse.bench.cli import app as bench
+from recuse.cli.certify import certify
 from recuse.cli.datasets import datasets
 from recuse.cli.demo import demo
 from recuse.cli.evaluate import evaluate
@@ -27,6 +28,7 @@ Examples:
   recuse fit cars.csv --target mpg --cost 6 -o cars.recuse
   recuse predict cars.recuse new.csv -o decisions.csv
   recuse evaluate cars.recuse labelled.csv
+  recuse certify cars.recuse fresh.csv --target 5 --bound 400 -o certified.recuse
   recuse inspect cars.recuse
   recuse demo -o demo
   recuse datasets auto_mpg -o cars.csv
@@ -41,7 +43,7 @@ Exit codes:
 
 # the modules of the commands import other libraries only when a command runs
 app = typer.Typer(cls=CommandGroup, help=_HELP, no_args_is_help=True, pretty_exceptions_show_locals=False)
-for command in (fit, predict, evaluate, inspect, export, datasets, demo):
+for command in (fit, predict, evaluate, certify, inspect, export, datasets, demo):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

@@ -6,11 +6,11 @@ then multiplied by 1 - b (x - m). If the claim is true, the wealth is a non-nega
 1 / delta with probability at most delta (Ville's inequality). A wealth of 1 / delta therefore refutes the claim. This
 holds for every way to choose the bets that uses earlier values only.
 
-The bet recalculates its target before each value, as STaR-Bets do (Voracek and Orabona, arXiv:2505.22422). With r values
-to come, the wealth W reaches 1 / delta by a bet b if the mean is below m by d(b) = (ln(1 / (delta W)) / r + psi(b)) / b,
-where psi(b) = E[-log(1 - b (x - m)) - b (x - m)]. The bet is the b with the smallest d. The published form replaces psi
-by b^2 / 2 times a variance. Here psi is the mean over earlier values and one imagined value, which is 1 with probability
-m and else 0; so the bet also fits values with a few large ones.
+The bet recalculates its target before each value, as STaR-Bets do (Voracek and Orabona, arXiv:2505.22422). With r
+values to come, a bet b takes the wealth W to 1 / delta if the mean is below m by
+d(b) = (ln(1 / (delta W)) / r + psi(b)) / b, where psi(b) = E[-log(1 - b (x - m)) - b (x - m)]. The bet is the b with
+the smallest d. The published form replaces psi by b^2 / 2 times a variance. Here psi is the mean over earlier values
+and one imagined value, which is 1 with probability m and else 0; so the bet also fits values with a few large ones.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 def _checked(name: str, values: Mapping[str, Any], kind: str) -> Any:
     """Return a value of the right type; numbers are finite."""
-    value = values.get(name)
+    value: Any = values.get(name)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(value, bool) or not isinstance(value, _TYPES[kind]) or (number and not math.isfinite(value)):
         raise ValueError(f"the certificate must have {name!r} of type {kind}, got {value!r:.80}")

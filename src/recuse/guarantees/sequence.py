@@ -40,9 +40,8 @@ class BoundedValues:
     mean: float
 
     @classmethod
-    def of_rows(cls, loss: Floats, cost: Floats | None, target: float, bound: float, cost_bound: float | None) -> Self:
+    def of_rows(cls, loss: Floats, cost: Floats | None, target: float, bound: float, limit: float) -> Self:
         """Clip the losses at their bound, and scale by the largest value that a row can have."""
-        limit = bound if cost is None or cost_bound is None else max(bound, cost_bound)
         return cls(np.minimum(loss, bound) / limit, None if cost is None else cost / limit, target / limit)
 
     def at(self, accepted: Flags) -> tuple[Floats, Flags | None]:

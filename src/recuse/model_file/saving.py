@@ -26,8 +26,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Save a fitted estimator as a model file.
 
     The file has the decision as an ONNX graph, a description of the columns, hashes of the training rows and, where
-    the estimator has them, its leaderboard and its out-of-fold results. It has no code and no pickle. `recuse.load` reads it, without torch and
-    scikit-learn.
+    the estimator has them, its leaderboard and its out-of-fold results. It has no code and no pickle. `recuse.load`
+    reads it, without torch and scikit-learn.
 
     Parameters
     ----------

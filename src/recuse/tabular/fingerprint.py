@@ -184,9 +184,14 @@ def _columns_of(X: pd.DataFrame) -> list[HashedColumn]:
         kind = kind_of(cells)
         if kind is Kind.CATEGORY and identifies_rows(cells):
             continue
-        plain = name if isinstance(name, str) or not hasattr(name, "__index__") else int(name)
-        columns.append(HashedColumn(plain, place, kind.value, zone_of(cells) if kind is Kind.DATE else None))
+        columns.append(
+            HashedColumn(_plain_name(name), place, kind.value, zone_of(cells) if kind is Kind.DATE else None)
+        )
     return columns
+
+
+def _plain_name(name: Any) -> Any:
+    return int(name) if isinstance(name, np.integer) else name
 
 
 def _bits(column: HashedColumn, cells: pd.Series[Any]) -> Hashes:
