@@ -10,7 +10,8 @@ The bet recalculates its target before each value, as STaR-Bets do (Voracek and 
 values to come, a bet b takes the wealth W to 1 / delta if the mean is below m by
 d(b) = (ln(1 / (delta W)) / r + psi(b)) / b, where psi(b) = E[-log(1 - b (x - m)) - b (x - m)]. The bet is the b with
 the smallest d. The published form replaces psi by b^2 / 2 times a variance. Here psi is the mean over earlier values
-and one imagined value, which is 1 with probability m and else 0; so the bet also fits values with a few large ones.
+and over imagined ones, which are 1 with probability m and else 0; so the bet also fits values with a few large ones.
+There is one imagined value, or sqrt(n) / 10 of them if n is above 100.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def largest_log_wealth(values: Floats, mean: float, delta: float, used: Flags | 
     remaining = np.broadcast_to(used, shape).sum(axis=0, dtype=np.float64)
     wealth, largest = np.zeros(shape[1:]), np.zeros(shape[1:])  # logarithms
     bets = bets_to_choose_from(mean).reshape(-1, *[1] * len(shape[1:]))
-    psi, seen = np.broadcast_to(imagined_value(bets, mean), (len(bets), *shape[1:])).copy(), np.ones(shape[1:])
+    seen = np.maximum(np.sqrt(remaining) / 10, 1.0)  # the imagined values
+    psi = seen * imagined_value(bets, mean)
     for start in range(0, len(values), step):
         excess = np.where(used[start : start + step], values[start : start + step] - mean, 0.0)
         missing = np.maximum(goal - wealth, 0.0)

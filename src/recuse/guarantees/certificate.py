@@ -160,10 +160,10 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 def _checked(name: str, values: Mapping[str, Any], kind: str) -> Any:
     """Return a value of the right type; numbers are finite."""
     value: Any = values.get(name)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if isinstance(value, bool) or not isinstance(value, _TYPES[kind]) or (number and not math.isfinite(value)):
+    wrong = isinstance(value, bool) or not isinstance(value, _TYPES[kind])
+    if wrong or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"the certificate must have {name!r} of type {kind}, got {value!r:.80}")
-    return float(value) if number and "float" in kind else value
+    return float(value) if isinstance(value, int) and "float" in kind else value
 
 
 class CannotCertify(ValueError):

@@ -199,7 +199,7 @@ def _targets(y: Any, X: Any, decision: Decision) -> Floats:
 
 
 def _checked_overlap(model: Any, X: Any, truth: Floats, allowed: bool) -> Any:
-    """Compare the rows with the training rows, and raise an error if too many are equal; None if that is not possible."""
+    """Compare the rows with training rows, if possible, and raise an error if too many are equal."""
     overlap = model.training_overlap(X, truth) if hasattr(model, "training_overlap") else None
     if overlap is not None and overlap.probability < _IMPLAUSIBLE and not allowed:
         raise ValueError(
