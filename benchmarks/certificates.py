@@ -1,6 +1,6 @@
 """Certificates: how often a promise does not hold, how much they accept, and budgets.
 
-    OMP_NUM_THREADS=1 python benchmarks/certificates.py            # all tables, about two minutes
+    OMP_NUM_THREADS=1 python benchmarks/certificates.py            # all tables, some five minutes
     OMP_NUM_THREADS=1 python benchmarks/certificates.py --quick    # a tenth of the simulations
 
 - validity: calibrations in four settings for both targets. A violation is a certified threshold at which the true mean

@@ -11,7 +11,7 @@ values to come, a bet b takes the wealth W to 1 / delta if the mean is below m b
 d(b) = (ln(1 / (delta W)) / r + psi(b)) / b, where psi(b) = E[-log(1 - b (x - m)) - b (x - m)]. The bet is the b with
 the smallest d. The published form replaces psi by b^2 / 2 times a variance. Here psi is the mean over earlier values
 and over imagined ones, which are 1 with probability m and else 0; so the bet also fits values with a few large ones.
-There is one imagined value, or sqrt(n) / 10 of them if n is above 100.
+There are sqrt(n) / 5 imagined values, but at least one.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def largest_log_wealth(values: Floats, mean: float, delta: float, used: Flags | 
     remaining = np.broadcast_to(used, shape).sum(axis=0, dtype=np.float64)
     wealth, largest = np.zeros(shape[1:]), np.zeros(shape[1:])  # logarithms
     bets = bets_to_choose_from(mean).reshape(-1, *[1] * len(shape[1:]))
-    seen = np.maximum(np.sqrt(remaining) / 10, 1.0)  # the imagined values
+    seen = np.maximum(np.sqrt(remaining) / 5, 1.0)  # the imagined values
     psi = seen * imagined_value(bets, mean)
     for start in range(0, len(values), step):
         excess = np.where(used[start : start + step], values[start : start + step] - mean, 0.0)

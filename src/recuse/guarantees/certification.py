@@ -14,7 +14,7 @@ from recuse.costs import Cost
 from recuse.dataframes import aligned, aligned_columns, float_array, row_index, row_name
 from recuse.decision import Decision
 from recuse.guarantees.betting import refutes
-from recuse.guarantees.certificate import Certificate, What
+from recuse.guarantees.certificate import Certificate, What, needed_rows
 from recuse.guarantees.certified_model import CertifiedModel
 from recuse.guarantees.refusal import refusal
 from recuse.guarantees.request import Request, ScoredRows, check_parameters, cost_limit, stated_cost
@@ -111,7 +111,8 @@ def certify(
     order = np.random.default_rng(seed).permutation(len(truth))
     rows = ScoredRows(decision.score, loss, decision.cost).take(order)
     pilot, tested = _divided(rows, _out_of_fold(model, cost, stated))
-    thresholds = thresholds_to_test(Pilot(pilot.score, request.values(pilot)), len(tested))
+    n_least = needed_rows(request.target / request.limit, delta) if what == "accepted_loss" else 0
+    thresholds = thresholds_to_test(Pilot(pilot.score, request.values(pilot)), len(tested), n_least)
     passed = count_certified(tested.score, request.values(tested), thresholds, delta)
     if passed == 0:
         raise refusal(request, tested, float(thresholds[0]))

@@ -59,7 +59,7 @@ class Pilot:
     values: BoundedValues
 
 
-def thresholds_to_test(pilot: Pilot, n_rows: int) -> Floats:
+def thresholds_to_test(pilot: Pilot, n_rows: int, n_least: int = 0) -> Floats:
     """Return thresholds on the score from strict to accepting, that is in decreasing order.
 
     They are quantiles of the scores of the pilot, and 0. The first one is where a bet gains most on the rows of the
@@ -70,6 +70,8 @@ def thresholds_to_test(pilot: Pilot, n_rows: int) -> Floats:
     pilot : Pilot
     n_rows : int
         Number of calibration rows.
+    n_least : int, default=0
+        Number of accepted calibration rows to expect at the first threshold, or half of the rows if that is fewer.
 
     Examples
     --------
@@ -83,6 +85,8 @@ def thresholds_to_test(pilot: Pilot, n_rows: int) -> Floats:
     places = np.ceil(np.linspace(0, len(ranked), _LEVELS + 1)[1:]).astype(np.intp) - 1
     candidates = np.unique(np.append(np.nextafter(ranked[places], -np.inf), 0.0))[::-1]
     growth = np.array([_growth(pilot, threshold, n_rows) for threshold in candidates])
+    expected = np.array([np.mean(pilot.score > threshold) for threshold in candidates]) * n_rows
+    growth[expected < min(n_least, n_rows / 2)] = -np.inf
     return candidates[int(growth.argmax()) :]
 
 
