@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sample_rows import noisy_rows
 
 import recuse
 from recuse.decision import Decision
 from recuse.guarantees import CannotCertify, Certificate, certify
+from sample_rows import noisy_rows
 
 X, Y = noisy_rows(200)
 FRESH, FRESH_Y = noisy_rows(1500, seed=7)

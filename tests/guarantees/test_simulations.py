@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from certificate_runs import runs
 
 REPEATS = 300

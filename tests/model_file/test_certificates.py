@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sample_rows import mixed_frame
 
 import recuse
 from recuse.guarantees import certify
 from recuse.model_file import ModelFileError, add_certificate
 from recuse.model_file.container import read_container, write_container
+from sample_rows import mixed_frame
 
 X, Y = mixed_frame(150)
 FRESH, FRESH_Y = mixed_frame(1500, seed=7)
