@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recuse.guarantees.thresholds import break_ties, by_budget, by_cost
+from recuse.guarantees.thresholds import break_ties, by_budget, by_cost, by_cost_within_budget
 
 SCORES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60).map(np.array)
 SHARES = st.floats(0, 1)
@@ -101,3 +101,14 @@ class TestBreakTies:
     def test_the_same_random_state_gives_the_same_order(self):
         np.testing.assert_array_equal(break_ties(np.ones(9), 3), break_ties(np.ones(9), 3))
         assert not np.array_equal(break_ties(np.ones(9), 3), break_ties(np.ones(9), 4))
+
+
+class TestByCostWithinBudget:
+    @given(SCORES, SHARES)
+    def test_no_more_is_rejected_than_by_cost_and_than_by_budget(self, score, budget):
+        threshold = by_cost_within_budget(score, budget)
+        assert threshold == min(0.0, by_budget(score, budget))
+        assert np.sum(score <= threshold) <= min(np.sum(score <= 0), np.sum(score <= by_budget(score, budget)))
+
+    def test_a_full_budget_rejects_by_cost(self):
+        assert by_cost_within_budget([1.0, -1.0], 1.0) == 0.0

@@ -8,6 +8,7 @@ import typer
 
 from recuse._version import __version__
 from recuse.bench.cli import app as bench
+from recuse.cli.certify import certify
 from recuse.cli.datasets import datasets
 from recuse.cli.demo import demo
 from recuse.cli.evaluate import evaluate
@@ -29,6 +30,7 @@ Examples:
   recuse predict cars.recuse new.csv -o decisions.csv
   recuse evaluate cars.recuse labelled.csv
   recuse report cars.recuse labelled.csv -o report.html
+  recuse certify cars.recuse fresh.csv --target 5 --bound 400 -o certified.recuse
   recuse inspect cars.recuse
   recuse demo -o demo
   recuse datasets auto_mpg -o cars.csv
@@ -43,7 +45,7 @@ Exit codes:
 
 # the modules of the commands import other libraries only when a command runs
 app = typer.Typer(cls=CommandGroup, help=_HELP, no_args_is_help=True, pretty_exceptions_show_locals=False)
-for command in (fit, predict, evaluate, report, inspect, export, datasets, demo):
+for command in (fit, predict, evaluate, report, certify, inspect, export, datasets, demo):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

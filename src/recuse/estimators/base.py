@@ -17,7 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recuse.costs import Cost, cost_of_rows, needs_rows, resolve
 from recuse.dataframes import aligned, check_target_type, row_index, to_pandas
 from recuse.decision import SURROGATE_SCORE, Decision
+from recuse.estimators.fingerprint import fitted_fingerprint
 from recuse.losses import SQUARED, TargetLoss
+from recuse.tabular.fingerprint import Overlap, TrainingRows
 from recuse.tabular.folds import mark_splits
 from recuse.tabular.rows import Rows, is_constant_target
 from recuse.tabular.table import as_table
@@ -162,13 +164,15 @@ class RejectingRegressor(CheckedRegressor, ABC):
 
     A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and implements `_predictions`, `_judge` and
     `serves_any_cost`. An estimator that minimises another loss than the squared error also sets `loss_`; its costs are
-    in the units of that loss. An estimator fitted for a range of costs sets `cost_range_` and has no `cost_`.
+    in the units of that loss. An estimator fitted for a range of costs sets `cost_range_` and has no `cost_`. An
+    estimator of tables has hashes of all rows that `fit` used in `training_rows_`.
     """
 
     cost: Cost
     cost_: Cost
     cost_range_: tuple[float, float] | None = None
     loss_: TargetLoss = SQUARED
+    training_rows_: TrainingRows | None = None
     _score_unit = SURROGATE_SCORE
 
     @abstractmethod
@@ -239,6 +243,40 @@ class RejectingRegressor(CheckedRegressor, ABC):
             target_names=self._target_names,
             score_unit=self._score_unit,
         )
+
+    def training_overlap(self, X: Any, y: Any) -> Overlap | None:
+        """Find rows that equal rows used in training, in all features and in the target.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+
+        Returns
+        -------
+        Overlap or None
+            None for estimators of images, which keep no hashes.
+        """
+        check_is_fitted(self)
+        return None if self.training_rows_ is None else self.training_rows_.overlap(X, y)
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum of the parameters and the results of `fit`; models of different fits differ in it."""
+        check_is_fitted(self)
+        return fitted_fingerprint(self)
+
+    def _training_rows(self, *arguments: Any, reset: bool = True, **options: Any) -> Rows:
+        rows = super()._training_rows(*arguments, reset=reset, **options)
+        known = None if reset else self.training_rows_
+        self.training_rows_ = TrainingRows.learn(rows) if known is None else known.with_rows(rows)
+        return rows
+
+    def _validation_rows(self, *arguments: Any, **options: Any) -> Rows:
+        rows = super()._validation_rows(*arguments, **options)
+        if self.training_rows_ is not None:
+            self.training_rows_ = self.training_rows_.with_rows(rows)
+        return rows
 
     def _cost_of_rows(self, cost: Cost | None, X: Any, rows: Any) -> Floats:
         """Return the cost of each row: the cost passed, or else that of `fit`.

@@ -1,5 +1,36 @@
 """Thresholds on the score, and the guarantees that come with them."""
 
-from recuse.guarantees.thresholds import break_ties, by_budget, by_cost
+from typing import TYPE_CHECKING
 
-__all__ = ["break_ties", "by_budget", "by_cost"]
+from recuse.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from recuse.guarantees.certificate import CannotCertify, Certificate
+    from recuse.guarantees.certification import certify
+    from recuse.guarantees.certified_model import CertifiedModel
+    from recuse.guarantees.thresholds import break_ties, by_budget, by_cost, by_cost_within_budget
+else:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "CannotCertify": "recuse.guarantees.certificate",
+            "Certificate": "recuse.guarantees.certificate",
+            "CertifiedModel": "recuse.guarantees.certified_model",
+            "break_ties": "recuse.guarantees.thresholds",
+            "by_budget": "recuse.guarantees.thresholds",
+            "by_cost": "recuse.guarantees.thresholds",
+            "by_cost_within_budget": "recuse.guarantees.thresholds",
+            "certify": "recuse.guarantees.certification",
+        },
+    )
+
+__all__ = [
+    "CannotCertify",
+    "Certificate",
+    "CertifiedModel",
+    "break_ties",
+    "by_budget",
+    "by_cost",
+    "by_cost_within_budget",
+    "certify",
+]

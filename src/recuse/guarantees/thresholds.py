@@ -1,4 +1,4 @@
-"""Acceptance by the cost of a rejection, or by a budget of rejections.
+"""Acceptance by the cost of a rejection, by a budget of rejections, or by both.
 
 Rows with a larger score are accepted first, as with `decision_function`. A risk is an expected loss, such as the result
 of `RiskRejector.expected_loss`; ``-risk`` is a score.
@@ -10,12 +10,11 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from recuse.costs import resolve
 from recuse.dataframes import row_index, row_name
 
-__all__ = ["break_ties", "by_budget", "by_cost"]
+__all__ = ["break_ties", "by_budget", "by_cost", "by_cost_within_budget"]
 
 Floats = NDArray[np.float64]
 
@@ -103,6 +102,45 @@ def by_budget(
     return float(np.nextafter(np.partition(rows, -count)[-count], -np.inf))  # accepts that row itself
 
 
+def by_cost_within_budget(
+    score: ArrayLike,
+    budget: float,
+    *,
+    finite_sample: bool = True,
+    random_state: int | np.random.RandomState | None = None,
+) -> float:
+    """Find the threshold t such that accepting where ``score > t`` rejects by cost, but no more than the budget.
+
+    It is the smaller of 0, the threshold of the cost, and the threshold of `by_budget`. So the budget is not used up
+    where rejection does not pay. If more rows are worth a rejection than the budget allows, those with the smallest
+    scores are rejected.
+
+    Parameters
+    ----------
+    score : array-like of shape (m,)
+        Scores of calibration rows, which are > 0 where acceptance is cheaper. With scores that are the cost minus the
+        expected loss, the rejected rows are those where rejection saves most, also if each row has its own cost.
+    budget : float
+        The largest share of rows to reject, from 0 to 1.
+    finite_sample, random_state
+        As in `by_budget`.
+
+    Returns
+    -------
+    float
+        At most 0; ``-inf`` if every row is accepted.
+
+    Examples
+    --------
+    >>> score = np.array([3.0, 2.0, 1.0, -1.0, -2.0])
+    >>> score > by_cost_within_budget(score, 0.2, finite_sample=False)
+    array([ True,  True,  True,  True, False])
+    >>> score > by_cost_within_budget(score, 0.8, finite_sample=False)  # the cost rejects fewer than the budget allows
+    array([ True,  True,  True, False, False])
+    """
+    return min(0.0, by_budget(score, budget, finite_sample=finite_sample, random_state=random_state))
+
+
 def break_ties(score: ArrayLike, random_state: int | np.random.RandomState | None = None) -> Floats:
     """Subtract tiny random noise from each score, so that equal scores get a random order.
 
@@ -127,6 +165,8 @@ def break_ties(score: ArrayLike, random_state: int | np.random.RandomState | Non
     >>> bool(np.mean(score <= by_budget(score, 0.2)) == 0)
     True
     """
+    from sklearn.utils import check_random_state
+
     rows = _rows(score, "score")
     noise = check_random_state(random_state).uniform(size=len(rows))
     return np.asarray(rows - _RELATIVE_NOISE * np.maximum(np.abs(rows), _MIN_SCALE) * noise)

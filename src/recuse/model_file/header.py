@@ -66,6 +66,8 @@ class Header:
     prediction_cost : float or None
         The cost at which `predict` asks a graph whose predictions depend on it.
     certificates : tuple of dict
+    training : dict
+        Number and fingerprint of the training rows; empty if they are not stored.
     values : dict
         All values of the header.
     """
@@ -81,6 +83,7 @@ class Header:
     has_expected_loss: bool
     prediction_cost: float | None
     certificates: tuple[dict[str, Any], ...]
+    training: dict[str, Any]
     values: dict[str, Any] = field(repr=False)
 
     @classmethod
@@ -111,6 +114,7 @@ class Header:
             _entry(values, "has_expected_loss", bool),
             _number(values, "prediction_cost"),
             tuple(certificates),
+            _entry(values, "training", dict) if "training" in values else {},
             dict(values),
         )
 

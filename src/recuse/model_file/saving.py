@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from importlib.metadata import version
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from recuse._version import __version__
@@ -16,6 +14,8 @@ from recuse.model_file.container import write_container
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.decision import DecisionGraph, build_decision
 from recuse.model_file.tables import pack_table
+from recuse.model_file.training_rows import PART as TRAINING_ROWS
+from recuse.model_file.training_rows import pack_training_rows
 
 __all__ = ["save"]
 
@@ -25,9 +25,9 @@ _LIBRARIES = ("numpy", "onnx", "scikit-learn", "torch")
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Save a fitted estimator as a model file.
 
-    The file has the decision as an ONNX graph, a description of the columns and, where the estimator has them, its
-    leaderboard and its out-of-fold results. It has no code and no pickle. `recuse.load` reads it, without torch and
-    scikit-learn.
+    The file has the decision as an ONNX graph, a description of the columns, hashes of the training rows and, where
+    the estimator has them, its leaderboard and its out-of-fold results. It has no code and no pickle. `recuse.load`
+    reads it, without torch and scikit-learn.
 
     Parameters
     ----------
@@ -64,7 +64,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         for name, attribute in (("leaderboard", "leaderboard_"), ("out_of_fold", "out_of_fold_"))
         if hasattr(model, attribute)
     }
-    write_container(path, _header(model, decision), {"graph": decision.graph, **tables})
+    training: dict[str, Any] = {"rows": None}
+    if model.training_rows_ is not None:
+        training, tables[TRAINING_ROWS] = pack_training_rows(model.training_rows_)
+    header = {**_header(model, decision), "training": {**training, "fingerprint": model.fingerprint}}
+    write_container(path, header, {"graph": decision.graph, **tables})
 
 
 def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
@@ -82,7 +86,6 @@ def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
         "has_expected_loss": decision.has_expected_loss,
         "prediction_cost": getattr(model, "_mean_cost", None) if decision.has_cost else None,
         "certificates": [],
-        "training": {"rows": _training_rows(model), "fingerprint": _fingerprint(model)},
     }
 
 
@@ -113,16 +116,3 @@ def _loss(model: Any) -> str:
 
 def _columns(table: Any) -> dict[str, Any]:
     return {str(name): table[name].to_numpy() for name in table.columns}
-
-
-def _training_rows(model: Any) -> int | None:
-    table = getattr(model, "out_of_fold_", None)
-    return None if table is None else len(table)
-
-
-def _fingerprint(model: Any) -> str | None:
-    """Return a checksum of the training targets and out-of-fold predictions; None without them."""
-    table = getattr(model, "out_of_fold_", None)
-    if table is None:
-        return None
-    return hashlib.sha256(np.ascontiguousarray(table.to_numpy(np.float64)).tobytes()).hexdigest()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,13 @@ from recuse.model_file.reading import Feeds, ImageReader, TableReader
 from recuse.model_file.schema import ImageSchema, Inputs, TableSchema
 from recuse.model_file.session import open_session, run_session
 from recuse.model_file.tables import Column, unpack_table
+from recuse.model_file.training_rows import PART as TRAINING_ROWS
+from recuse.model_file.training_rows import unpack_training_rows
+
+if TYPE_CHECKING:
+    from recuse.guarantees.certificate import Certificate
+    from recuse.guarantees.certified_model import CertifiedModel
+    from recuse.tabular.fingerprint import Overlap, TrainingRows
 
 __all__ = ["ServedModel", "load"]
 
@@ -80,7 +88,8 @@ class ServedModel:
     loss_ : TargetLoss
     schema : TableSchema or ImageSchema
         The columns, or the images, that the model reads.
-    certificates : tuple of dict
+    training_rows_ : TrainingRows or None
+        Hashes of the rows that the model was trained on; None for images and in files of older versions.
     estimator : str
         Name of the estimator that was saved.
 
@@ -104,8 +113,9 @@ class ServedModel:
         self.cost_: float | str | None = header.cost.value
         self.cost_range_ = header.cost.range
         self.schema: TableSchema | ImageSchema = schema
-        self.certificates = header.certificates
+        self.training_rows_ = _training_rows(header, parts)
         self.estimator = header.estimator
+        _ = self.certificates  # raises an error if one cannot be read
 
     def __repr__(self) -> str:
         table = (
@@ -132,6 +142,54 @@ class ServedModel:
     def out_of_fold(self) -> dict[str, Column] | None:
         """The columns of the out-of-fold results of training, or None."""
         return self._tables.get("out_of_fold")
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """The certificates in the file; `recuse.model_file.add_certificate` adds one."""
+        if not self._header.certificates:
+            return ()
+        from recuse.guarantees.certificate import Certificate
+
+        try:
+            return tuple(Certificate.from_dict(values, model=self) for values in self._header.certificates)
+        except ValueError as error:
+            raise ModelFileError(f"the header has a certificate that cannot be read: {error}") from error
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum that the model has in common with the estimator that was saved."""
+        stored = self._header.training.get("fingerprint")
+        return stored if isinstance(stored, str) else hashlib.sha256(self._parts["graph"]).hexdigest()
+
+    def certified(self, number: int = 0) -> CertifiedModel:
+        """Return the model at the threshold of one of its certificates.
+
+        Parameters
+        ----------
+        number : int, default=0
+            Position in `certificates`.
+        """
+        certificates = self.certificates
+        if not 0 <= number < len(certificates):
+            raise ValueError(f"the model has {len(certificates)} certificates, counted from 0, got {number}")
+        certified = certificates[number].model
+        assert certified is not None
+        return certified
+
+    def training_overlap(self, X: Any, y: Any) -> Overlap | None:
+        """Find rows that equal rows used in training, in all features and in the target.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or mapping
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+
+        Returns
+        -------
+        Overlap or None
+            None if the file has no hashes of training rows.
+        """
+        return None if self.training_rows_ is None else self.training_rows_.overlap(X, y)
 
     def decide(self, X: Any, cost: Cost | None = None) -> Decision:
         """Predict every row and decide which predictions to accept.
@@ -261,6 +319,10 @@ class ServedModel:
             for start in starts
         ]
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+
+
+def _training_rows(header: Header, parts: Mapping[str, bytes]) -> TrainingRows | None:
+    return unpack_training_rows(header.training, parts[TRAINING_ROWS]) if TRAINING_ROWS in parts else None
 
 
 def _inputs(header: Header) -> Inputs:

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from recuse.tabular.cells import check_finite, read_levels, read_numbers
 
-__all__ = ["CategoryColumn", "Cells", "Column", "DroppedColumn", "NumericColumn", "Range", "warn_of_text"]
+__all__ = [
+    "CategoryColumn",
+    "Cells",
+    "Column",
+    "DroppedColumn",
+    "NumericColumn",
+    "Range",
+    "identifies_rows",
+    "warn_of_text",
+]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -182,7 +191,7 @@ class CategoryColumn:
         declared = isinstance(column.dtype, pd.CategoricalDtype)
         seen = np.bincount(codes[known], minlength=len(cells)) > 0
         flag_missing = not bool(known.all())
-        if not declared and len(cells) > MAX_LEVELS and len(cells) > known.sum() / 2:
+        if _identify_rows(column, codes, cells):
             return DroppedColumn.warn(
                 column.name, f"{len(cells):,} different texts in {len(column):,} rows identify rows"
             )
@@ -266,6 +275,22 @@ class DroppedColumn:
         """Leave the features unchanged; no cell is novel."""
         none = np.zeros(len(column), np.bool_)
         return Cells(np.zeros(len(column)), none, none)
+
+
+def identifies_rows(column: pd.Series[Any]) -> bool:
+    """Whether the texts of a column differ in most rows, so that they identify rows.
+
+    Examples
+    --------
+    >>> identifies_rows(pd.Series([f"id {number}" for number in range(100)])), identifies_rows(pd.Series(["a", "b"]))
+    (True, False)
+    """
+    return _identify_rows(column, *read_levels(column))
+
+
+def _identify_rows(column: pd.Series[Any], codes: NDArray[np.intp], levels: list[Any]) -> bool:
+    declared = isinstance(column.dtype, pd.CategoricalDtype)
+    return not declared and len(levels) > MAX_LEVELS and len(levels) > int((codes >= 0).sum()) / 2
 
 
 def _sorted(cells: list[Any]) -> list[int]:

@@ -1,0 +1,196 @@
+"""Certificates: what is promised of a model, on which rows it was tested, and the refusal to promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Self
+
+from recuse.guarantees.certified_model import CertifiedModel
+
+__all__ = ["CannotCertify", "Certificate", "What", "needed_rows"]
+
+What = Literal["accepted_loss", "rcr_loss"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A promise about the loss of a model at a threshold, and what it is based on.
+
+    ``str(certificate)`` is the promise in words.
+
+    Attributes
+    ----------
+    what : {"accepted_loss", "rcr_loss"}
+        The mean loss of accepted rows, or the mean over all rows of the loss if accepted and the cost if rejected.
+    target : float
+        The promise is that this mean is at most `target`.
+    delta : float
+        The probability, over the draw of the calibration rows, that a promise is given which does not hold.
+    bound : float
+        Losses count as at most `bound`.
+    loss : str
+        Name of the loss.
+    cost : float, str or None
+        The cost of a rejection: a number, the name of a column, or None if it was given for each row.
+    cost_bound : float or None
+        The largest cost that is covered; None if the promise does not depend on costs.
+    threshold : float
+        Rows with a larger score are accepted.
+    n_rows, n_accepted : int
+        Number of calibration rows that were tested, and how many of them are accepted.
+    n_set_aside : int
+        Number of calibration rows that were used for the choice of thresholds instead; 0 if out-of-fold scores were.
+    n_thresholds : int
+        Length of the sequence of thresholds.
+    observed : float
+        The mean, over the calibration rows, that the promise is about.
+    clipped_share : float
+        Share of the accepted calibration rows with a loss above `bound`.
+    tail_bound : float
+        At most this share of accepted rows has a loss above `bound`. This is a second promise, which holds with
+        probability 1 - delta by itself; both hold together with probability 1 - 2 delta.
+    training_copies : int or None
+        Number of calibration rows that equal training rows; None if that could not be checked.
+    seed : int
+        Seed of the order in which the rows were tested.
+    data_fingerprint, model_fingerprint : str
+        Checksums of the calibration rows, whatever their order, and of the model.
+    model : CertifiedModel or None
+        The model at the threshold.
+    """
+
+    what: What
+    target: float
+    delta: float
+    bound: float
+    loss: str
+    cost: float | str | None
+    cost_bound: float | None
+    threshold: float
+    n_rows: int
+    n_accepted: int
+    n_set_aside: int
+    n_thresholds: int
+    observed: float
+    clipped_share: float
+    tail_bound: float
+    training_copies: int | None
+    seed: int
+    data_fingerprint: str
+    model_fingerprint: str
+    model: CertifiedModel | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the calibration rows that are accepted."""
+        return self.n_accepted / self.n_rows
+
+    def __str__(self) -> str:
+        sure = f"With confidence {1 - self.delta:.6g}"
+        return (
+            f"{sure}, {self._promise()}. Rows are accepted if their score is above {self.threshold:.6g}: "
+            f"{self.n_accepted:,} of {self.n_rows:,} calibration rows ({self.coverage:.1%}), "
+            f"where this mean was {self.observed:.4g}. "
+            f"{sure}, at most {self.tail_bound:.2%} of accepted rows have a loss above {self.bound:g}; "
+            f"of the accepted calibration rows, {self.clipped_share:.2%} had. "
+            f"This holds for new rows from the distribution of the calibration rows{self._limits()}."
+        )
+
+    def _promise(self) -> str:
+        counted = f"each loss counted as at most {self.bound:g}"
+        if self.what == "accepted_loss":
+            return f"the mean {self.loss} loss of accepted rows is at most {self.target:g}, {counted}"
+        return (
+            f"the mean over all rows, of the {self.loss} loss of accepted rows and the cost of rejected rows, "
+            f"is at most {self.target:g}, {counted}"
+        )
+
+    def _limits(self) -> str:
+        if self.cost_bound is not None and not isinstance(self.cost, float):
+            return f" with costs of at most {self.cost_bound:g}"
+        return f" at cost {self.cost:g}" if isinstance(self.cost, float) else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, without the model.
+
+        Examples
+        --------
+        >>> example = Certificate("accepted_loss", 5.0, 0.05, 400.0, "squared", 6.0, None, 0.25, 900, 600, 100, 80,
+        ...                       3.5, 0.0, 0.006, 0, 0, "ab", "cd")
+        >>> Certificate.from_dict(example.to_dict()) == example
+        True
+        """
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "model"}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], model: Any = None) -> Self:
+        """Read what `to_dict` returned.
+
+        Parameters
+        ----------
+        values : mapping
+        model : fitted estimator or ServedModel, optional
+            The model that the certificate is about.
+
+        Raises
+        ------
+        ValueError
+            If a value is missing or wrong.
+        """
+        read = {each.name: _checked(each.name, values, str(each.type)) for each in fields(cls) if each.name != "model"}
+        if read["what"] not in ("accepted_loss", "rcr_loss") or not 0 <= read["n_accepted"] <= max(read["n_rows"], 1):
+            raise ValueError("the certificate has values that do not fit together")
+        at = None if model is None else CertifiedModel(model, read["threshold"], read["cost"], read["cost_bound"])
+        return cls(**read, model=at)
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "What": (str,),
+    "str": (str,),
+    "int": (int,),
+    "int | None": (int, type(None)),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+    "float | str | None": (int, float, str, type(None)),
+}
+
+
+def _checked(name: str, values: Mapping[str, Any], kind: str) -> Any:
+    """Return a value of the right type; numbers are finite."""
+    value: Any = values.get(name)
+    wrong = isinstance(value, bool) or not isinstance(value, _TYPES[kind])
+    if wrong or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"the certificate must have {name!r} of type {kind}, got {value!r:.80}")
+    return float(value) if isinstance(value, int) and "float" in kind else value
+
+
+class CannotCertify(ValueError):
+    """No threshold could be certified; the message says why, and what it would take.
+
+    Attributes
+    ----------
+    n_least : int
+        Fewer accepted rows, or for the RcR loss fewer rows, are never enough, not even without any loss.
+    n_rows_needed : int or None
+        About how many calibration rows would be needed at the loss and coverage seen; None if no number is enough.
+    """
+
+    def __init__(self, message: str, n_least: int, n_rows_needed: int | None) -> None:
+        super().__init__(message)
+        self.n_least, self.n_rows_needed = n_least, n_rows_needed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.n_least, self.n_rows_needed)
+
+
+def needed_rows(mean: float, delta: float) -> int:
+    """Return the number of values without any loss that refute, at level delta, a mean above a number.
+
+    Examples
+    --------
+    >>> needed_rows(5 / 400, delta=0.05)
+    239
+    """
+    return math.ceil(math.log(1 / delta) / -math.log1p(-mean))

@@ -1,0 +1,41 @@
+"""The refusal to certify, with what it would take."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from recuse.guarantees.betting import bets_to_choose_from
+from recuse.guarantees.certificate import CannotCertify, needed_rows
+from recuse.guarantees.request import Request, ScoredRows
+
+__all__ = ["refusal"]
+
+
+def refusal(request: Request, rows: ScoredRows, threshold: float) -> CannotCertify:
+    """Return the error for rows at the first threshold, with what it would take."""
+    accepted = rows.score > threshold
+    values = request.values(rows)
+    of_rows, used = values.at(accepted[:, None])
+    counted = of_rows[:, 0] if used is None else of_rows[used[:, 0], 0]
+    least = needed_rows(values.mean, request.delta)
+    share = len(counted) / len(accepted)
+    name = "mean loss of accepted rows" if request.what == "accepted_loss" else "RcR loss"
+    start = (
+        f"cannot certify a {name} of at most {request.target:g} with confidence {1 - request.delta:g} and bound "
+        f"{request.bound:g} from {len(accepted):,} calibration rows"
+    )
+    kind = "accepted rows" if request.what == "accepted_loss" else "rows"
+    minimum = f"it takes at least {least:,} {kind}, even without any loss"
+    if len(counted) == 0:
+        return CannotCertify(f"{start}: no row is accepted at the first threshold; {minimum}", least, None)
+    mean = request.observed(rows, accepted)
+    seen = f"at the first threshold {int(accepted.sum()):,} are accepted and the {name} is {mean:.4g}"
+    growth = float(np.log1p(-bets_to_choose_from(values.mean)[:, None] * (counted - values.mean)).mean(axis=1).max())
+    if growth <= 0 or counted.mean() >= values.mean:
+        advice = "so more rows would not help, but a higher target or a better model"
+        return CannotCertify(f"{start}: {seen}, {advice}; {minimum}", least, None)
+    total = math.ceil(max(least, math.log(1 / request.delta) / growth) / share)
+    hint = f"{minimum}, that is {math.ceil(least / share):,} calibration rows at this coverage"
+    return CannotCertify(f"{start}: {seen}; {hint}, and about {total:,} with such losses", least, total)

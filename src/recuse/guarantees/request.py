@@ -1,0 +1,109 @@
+"""What is to be certified: checked parameters, the rows, and what each row counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.costs import Cost, is_constant
+from recuse.decision import Decision
+from recuse.guarantees.certificate import What
+from recuse.guarantees.sequence import BoundedValues
+from recuse.validation import is_count, is_rate, require
+
+__all__ = ["Request", "ScoredRows", "check_parameters", "cost_limit", "stated_cost"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Scores, losses and costs of rows."""
+
+    score: Floats
+    loss: Floats
+    cost: Floats
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def take(self, rows: Any) -> ScoredRows:
+        """Return some of the rows."""
+        return ScoredRows(self.score[rows], self.loss[rows], self.cost[rows])
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be certified; the attributes are those of a certificate."""
+
+    what: What
+    target: float
+    delta: float
+    bound: float
+    cost_bound: float | None
+
+    def __post_init__(self) -> None:
+        require(self.target < self.limit, "target", f"below {self.limit:g}, which no row can exceed", self.target)
+
+    @property
+    def limit(self) -> float:
+        """The largest value that a row can have."""
+        return self.bound if self.cost_bound is None else max(self.bound, self.cost_bound)
+
+    def values(self, rows: ScoredRows) -> BoundedValues:
+        """Return what each row counts, scaled to [0, 1]."""
+        cost = rows.cost if self.what == "rcr_loss" else None
+        return BoundedValues.of_rows(rows.loss, cost, self.target, self.bound, self.limit)
+
+    def observed(self, rows: ScoredRows, accepted: NDArray[np.bool_]) -> float:
+        """Return the mean that the promise is about; NaN if no row is accepted."""
+        clipped = np.minimum(rows.loss, self.bound)
+        if self.what == "rcr_loss":
+            return float(np.where(accepted, clipped, rows.cost).mean())
+        return float(clipped[accepted].mean()) if accepted.any() else math.nan
+
+
+def check_parameters(target: float, delta: float, bound: float | None, what: str, seed: Any) -> int:
+    """Raise an error that states the rule if a parameter of `certify` is wrong; return the seed."""
+    if bound is None or not is_rate(bound):
+        raise ValueError(
+            f"bound must be a finite number > 0 that no loss exceeds or at which losses are clipped, got {bound!r}: "
+            "without it, no number of rows bounds a mean loss"
+        )
+    require(what in ("accepted_loss", "rcr_loss"), "what", "'accepted_loss' or 'rcr_loss'", what)
+    require(is_rate(target), "target", "a finite number > 0", target)
+    require(is_rate(delta) and delta < 1, "delta", "a number between 0 and 1", delta)
+    require(is_count(seed, least=0), "random_state", "an int >= 0, which the certificate states", seed)
+    return int(seed)
+
+
+def stated_cost(model: Any, cost: Cost | None) -> float | str | None:
+    """Return the cost as a number or the name of a column; None if it was given in another form."""
+    chosen = getattr(model, "cost_", None) if cost is None else cost
+    if chosen is None or isinstance(chosen, str):
+        return chosen
+    return float(chosen) if is_constant(chosen) else None  # type: ignore[arg-type]
+
+
+def cost_limit(
+    what: str, stated: float | str | None, cost_bound: float | None, bound: float, decision: Decision
+) -> float | None:
+    """Return the largest cost that the certificate covers; None if it does not depend on costs."""
+    if what == "accepted_loss":
+        require(cost_bound is None, "cost_bound", "None unless what='rcr_loss'", cost_bound)
+        return None
+    if isinstance(stated, float):
+        return stated
+    limit = bound if cost_bound is None else cost_bound
+    require(is_rate(limit), "cost_bound", "a finite number > 0", cost_bound)
+    largest = float(decision.cost.max())
+    if largest > limit:
+        raise ValueError(
+            f"cost must be at most {limit:g}, got {largest:g}: pass cost_bound, the largest cost that can occur, "
+            "chosen without the calibration rows"
+        )
+    return float(limit)

@@ -1,0 +1,32 @@
+"""Certificates and budgets over many calibrations, where the truth is known."""
+
+import math
+
+import pytest
+
+from certificate_runs import runs
+
+REPEATS = 300
+
+
+@pytest.mark.parametrize("what", ["accepted_loss", "rcr_loss"])
+@pytest.mark.parametrize("setting", runs.SETTINGS, ids=lambda setting: setting.name)
+def test_promises_hold_and_more_rows_are_accepted_than_by_hoeffding_and_bentkus(setting, what, monkeypatch):
+    monkeypatch.setattr(runs, "TRUTH", 300_000)
+    results = runs.simulate(setting, what, REPEATS, ["recuse", "Hoeffding-Bentkus"])
+    ours = results["recuse"]
+    error = math.sqrt(runs.DELTA * (1 - runs.DELTA) / REPEATS)
+    assert ours.violations.mean() <= runs.DELTA + 3 * error
+    assert ours.coverage.mean() > results["Hoeffding-Bentkus"].coverage.mean()
+
+
+@pytest.mark.parametrize("target", [0.2, 0.5, 1.0])
+def test_certificates_accept_nearly_as_much_as_the_best_threshold(target):
+    coverage, best, refused = runs.usefulness(target, repeats=5)
+    assert refused == 0
+    assert coverage >= 0.85 * best
+
+
+def test_budgets_are_kept_on_average():
+    for _, n_rows, *shares, most in runs.budgets(200):
+        assert max(shares) <= most + 0.005 + 0.3 / n_rows
