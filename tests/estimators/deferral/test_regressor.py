@@ -4,11 +4,13 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import TimeSeriesSplit
 
 from recuse import AutoRejector, DeferralRegressor, RiskRejector
 from recuse.datasets import make_heteroscedastic
@@ -107,6 +109,14 @@ class TestExperts:
         fees = {"night": 0.2}
         assert one.decide(plain, fees).to_frame().equals(two.decide(plain, fees).to_frame())
 
+    def test_tables_of_other_libraries(self):
+        frame, y = table()
+        model = quick({"day": ("day", "price"), "night": ("night", NIGHT)})
+        one = model.fit(frame, y).decide(frame)
+        two = model.fit(polars.from_pandas(frame), y.to_numpy()).decide(polars.from_pandas(frame))
+        np.testing.assert_array_equal(one.action, two.action)
+        assert two.index is None
+
     def test_losses_are_learned_from_the_rows_an_expert_has_seen(self):
         X, y, _, night = rows(600)
         night[X[:, 0] > 0] += 5.0  # wrong there, and asked there only in part
@@ -188,6 +198,20 @@ class TestConventions:
         decision = model.fit(X, y).decide(X)
         assert decision.loss.name == "absolute"
         assert model.out_of_fold_.notna().all().all()
+
+    @pytest.mark.parametrize("method", ["plug_in", "surrogate"])
+    def test_an_expert_who_came_late(self, method):
+        X, y, _, night = rows()
+        night[:250] = np.nan
+        model = quick({"night": (night, NIGHT)}, method=method, epochs=2).set_params(cv=TimeSeriesSplit(4))
+        assert np.isfinite(model.fit(X, y).decide(X).expected_loss).all()
+        assert model.out_of_fold_["expected_loss_model"].notna().sum() == 320
+
+    def test_a_perfect_expert_costs_its_fee(self):
+        X, y, *_ = rows()
+        decision = quick({"perfect": (y, 0.5)}).fit(X, y).decide(X)
+        assert not decision.expected_loss[:, 1].any()
+        np.testing.assert_array_equal(decision.action == 1, decision.expected_loss[:, 0] > 0.5)
 
     def test_a_failed_fit_leaves_the_estimator_as_it_was(self):
         X, y, _, night = rows()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, with_weight
 from recuse.estimators.crossfitting import Sample
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
 from recuse.losses import Squared, TargetLoss
-from recuse.tabular.folds import folds_of, splits_of_tested
+from recuse.tabular.folds import Split, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import moments
 from recuse.threads import one_thread
@@ -66,7 +67,7 @@ def learn_expected_loss(
     name: str,
     sees_prediction: bool,
     loss: TargetLoss,
-    cv: Any,
+    splits: Sequence[Split],
     random: np.random.RandomState,
     n_jobs: int | None,
 ) -> tuple[ExpectedLoss, Floats]:
@@ -83,8 +84,11 @@ def learn_expected_loss(
         Of the expert, for errors.
     sees_prediction : bool
         Whether the prediction is an input of the model.
-    loss, cv, random, n_jobs
-        As in `RiskRejector`.
+    loss : TargetLoss
+    splits : sequence of (train, test)
+        Folds of all rows. Only rows in a test part are used.
+    random, n_jobs
+        As in `learn_risk`.
 
     Returns
     -------
@@ -92,12 +96,12 @@ def learn_expected_loss(
     ndarray of shape (row,)
         Expected losses of the rows by models that were not fitted to them.
     """
-    known = np.flatnonzero(np.isfinite(prediction))
-    if len(known) < _LEAST_ROWS:
-        raise ValueError(f"expert {name!r} must have predictions of at least {_LEAST_ROWS} rows, got {len(known)}")
-    scale = moments(prediction[known], rows.weight[known]) if sees_prediction else None
-    tested, folds = splits_of_tested(folds_of(rows.take(known), cv, random))
-    learned = known[tested]
+    parts = [test[np.isfinite(prediction[test])] for _, test in splits]
+    count = sum(map(len, parts))
+    if count < _LEAST_ROWS:
+        raise ValueError(f"expert {name!r} must have predictions of at least {_LEAST_ROWS} rows, got {count}")
+    learned, folds = splits_of_tested([(part, part) for part in parts if len(part)])
+    scale = moments(prediction[learned], rows.weight[learned]) if sees_prediction else None
     inputs = _inputs(features[learned], prediction[learned], scale)
     error = loss.of_rows(prediction[learned] - rows.y[learned])
     sample = Sample(inputs, error, rows.weight[learned])

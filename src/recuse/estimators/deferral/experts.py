@@ -118,7 +118,7 @@ def without_named_columns(X: Any, experts: Mapping[str, Expert], fees: Mapping[s
     """
     of_experts = [value for expert in experts.values() for value in (expert.source, expert.fee)]
     named = [value for value in [*of_experts, *(fees or {}).values()] if isinstance(value, str)]
-    X = to_pandas(X)
+    X = to_pandas(X) if named else X
     if not isinstance(X, pd.DataFrame):
         return X
     if X.columns.has_duplicates:
@@ -140,14 +140,15 @@ def predictions_of(experts: Mapping[str, Expert], X: Any, features: Any, *, fitt
     fitting : bool
         Whether these are the rows of `fit`. If not, recorded arrays are unknown, and columns may be absent.
     """
-    X = to_pandas(X)
-    columns = [_predictions(name, expert, X, features, fitting) for name, expert in experts.items()]
+    table, index = to_pandas(X), row_index(X)
+    columns = [_predictions(name, expert, table, index, features, fitting) for name, expert in experts.items()]
     return np.column_stack(columns)
 
 
-def _predictions(name: str, expert: Expert, X: Any, features: Any, fitting: bool) -> Floats:
-    source, index = expert.source, row_index(X)
-    label = f"the predictions of {name!r}"
+def _predictions(
+    name: str, expert: Expert, X: Any, index: pd.Index[Any] | None, features: Any, fitting: bool
+) -> Floats:
+    source, label = expert.source, f"the predictions of {name!r}"
     if isinstance(source, str):
         if not fitting and not (isinstance(X, pd.DataFrame) and source in X.columns):
             return np.full(len(features), np.nan)
@@ -195,17 +196,16 @@ def fees_of(
                 f"the fee of {name!r} has one value for each row of fit, so new rows need theirs: "
                 f"pass fees={{{name!r}: ...}}, a number or one value per row"
             )
-    X = to_pandas(X)
-    return np.column_stack([_fee(name, fee, X, features) for name, fee in fees.items()])
+    table, index = to_pandas(X), row_index(X)
+    return np.column_stack([_fee(name, fee, table, index, features) for name, fee in fees.items()])
 
 
-def _fee(name: str, fee: Any, X: Any, features: Any) -> Floats:
+def _fee(name: str, fee: Any, X: Any, index: pd.Index[Any] | None, features: Any) -> Floats:
     label = f"the fee of {name!r}"
     if isinstance(fee, str):
         fee = _column(X, fee, label)
     elif callable(fee):
         fee = fee(features)
-    index = row_index(X)
     return row_values(aligned(fee, index, label), label, len(features), index)
 
 

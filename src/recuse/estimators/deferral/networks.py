@@ -78,7 +78,8 @@ class ChoosingNetworks:
         unit = float(np.average(costs.mean(axis=1), weights=rows.weight)) or 1.0
         batch = 256 if len(rows) < 20_000 else 1024
         plan = Plan(epochs=epochs or min(100, max(20, _STEPS * batch // len(rows))), batch_size=batch)
-        splits = folds_of(rows, n_members, random)
+        no_marks = np.empty((len(rows), 0), np.int8)  # the folds are not those of a user's splitter
+        splits = folds_of(replace(rows, part=no_marks), n_members, random)
         members = [Member(seed, _RATE, table=table) for table, seed in enumerate(draw_seeds(random, len(splits)))]
         whole = Table(_tensor(inputs), _tensor(costs / unit), _tensor(rows.weight))
         train, held_out = (_padded(whole, [split[part] for split in splits], members) for part in (0, 1))

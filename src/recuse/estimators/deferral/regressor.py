@@ -38,7 +38,7 @@ from recuse.estimators.risk.rejector import RiskRejector
 from recuse.estimators.subestimators import check_subestimator, seeded
 from recuse.losses import LossLike
 from recuse.tabular.encoder import TableEncoder, Unseen
-from recuse.tabular.folds import check_folds
+from recuse.tabular.folds import check_folds, folds_of
 from recuse.tabular.rows import Rows
 from recuse.validation import is_count, require
 
@@ -287,6 +287,7 @@ class DeferralRegressor(CheckedRegressor):
     ) -> Floats:
         """Fit the models of the experts' expected losses; return the out-of-fold ones (row, expert)."""
         part = default_expected_loss(len(rows), self.loss_) if self.risk is None else self.risk
+        splits = folds_of(rows, cv, random)
         learned = [
             learn_expected_loss(
                 part,
@@ -296,7 +297,7 @@ class DeferralRegressor(CheckedRegressor):
                 name=name,
                 sees_prediction=is_always_available(expert),
                 loss=self.loss_,
-                cv=cv,
+                splits=splits,
                 random=random,
                 n_jobs=self.n_jobs,
             )
