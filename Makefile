@@ -42,6 +42,7 @@ docs: .venv/dev.stamp
 bench: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/engine.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/deferral.py
 	$(BIN)/python benchmarks/contention.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/estimator_checks.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/model_file_fuzz.py --files 20000
