@@ -199,6 +199,7 @@ class DeferralRegressor(CheckedRegressor):
             best[used] = (expected + fees[used]).min(axis=1)
             self._fit_own(features, y, np.where(used, best, 0.0), sample_weight, groups, cv, random)
             self.out_of_fold_ = self._out_of_fold_table(used, expected)
+            self._networks: ChoosingNetworks | None = None
             if self.method == "surrogate":
                 costs = self._observed(rows, used, predictions[used], expected) + _with_model(fees[used])
                 self._fit_networks(rows, encoded, costs, fees[used], random)
@@ -246,8 +247,8 @@ class DeferralRegressor(CheckedRegressor):
         others = [model(features, column) for model, column in zip(self._expected, predictions.T, strict=True)]
         expected, all_fees = np.column_stack([own, *others]), _with_model(row_fees)
         costs = expected + all_fees
-        if self.method == "surrogate":
-            self._check_fees(row_fees)
+        if self._networks is not None:
+            self._check_fees(row_fees, self._networks)
             costs = self._networks.costs(features, row_fees, costs.sum(axis=1))
         return DeferralDecision(
             self._names,
@@ -360,9 +361,9 @@ class DeferralRegressor(CheckedRegressor):
         )
         self._fit_fees = fees[0]
 
-    def _check_fees(self, fees: Floats) -> None:
+    def _check_fees(self, fees: Floats, networks: ChoosingNetworks) -> None:
         """Check that fees which were constant in training have not changed."""
-        varying = {place for place, *_ in self._networks.fees}
+        varying = {place for place, *_ in networks.fees}
         for place, name in enumerate(self.experts_):
             fixed = self._fit_fees[place]
             other = fees[:, place] != fixed
