@@ -43,9 +43,13 @@ bench: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/engine.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/certificates.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/deferral.py
 	$(BIN)/python benchmarks/contention.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/estimator_checks.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/model_file_fuzz.py --files 20000
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/parity.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/latency.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/report.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py budget
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py bayes

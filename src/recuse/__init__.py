@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from recuse.decision import Decision
     from recuse.deep.loss import RejectionLoss
     from recuse.deep.two_heads import TwoHeads
-    from recuse.estimators import AutoRejector, RcRImageRegressor, RcRRegressor, RiskRejector, SelectiveNetRegressor
+    from recuse.estimators import (
+        AutoRejector,
+        DeferralRegressor,
+        RcRImageRegressor,
+        RcRRegressor,
+        RiskRejector,
+        SelectiveNetRegressor,
+    )
     from recuse.model_file import ServedModel, load, save
 else:
     __getattr__, __dir__ = lazy_names(
@@ -39,6 +46,7 @@ else:
         {
             "AutoRejector": "recuse.estimators",
             "Decision": "recuse.decision",
+            "DeferralRegressor": "recuse.estimators",
             "RcRImageRegressor": "recuse.estimators",
             "RcRRegressor": "recuse.estimators",
             "RejectionLoss": "recuse.deep.loss",
@@ -72,6 +80,7 @@ else:
 __all__ = [
     "AutoRejector",
     "Decision",
+    "DeferralRegressor",
     "RcRImageRegressor",
     "RcRRegressor",
     "RejectionLoss",

@@ -3,6 +3,7 @@
 from recuse.estimators.auto import AutoRejector
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.composition import cross_val_decide, decide, expected_loss
+from recuse.estimators.deferral import DeferralDecision, DeferralRegressor, Expert
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.rcr.cost_path import fit_costs
@@ -14,6 +15,9 @@ from recuse.estimators.selectivenet.regressor import SelectiveNetRegressor
 
 __all__ = [
     "AutoRejector",
+    "DeferralDecision",
+    "DeferralRegressor",
+    "Expert",
     "KernelAverage",
     "RcRImageRegressor",
     "RcRRegressor",

@@ -1,0 +1,161 @@
+"""DeferralDecision: who takes each row, with predictions, expected losses and fees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from recuse.estimators.deferral.measures import measure
+from recuse.losses import SQUARED, TargetLoss
+
+__all__ = ["DeferralDecision"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class DeferralDecision:
+    """An immutable table of assignments, one row per row of the input.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The actions: "model" for the own prediction, then the experts.
+    action : ndarray of int of shape (n_rows,)
+        Position in `names` of the action that takes the row.
+    predictions : ndarray of shape (n_rows, n_actions)
+        NaN where an expert's prediction is not known yet.
+    expected_loss : ndarray of shape (n_rows, n_actions)
+        Without fees.
+    fees : ndarray of shape (n_rows, n_actions)
+        Zero for the model.
+    index : pandas Index or None
+        Labels of the rows, if the input was a pandas DataFrame.
+    loss : TargetLoss
+
+    Examples
+    --------
+    >>> decision = DeferralDecision(
+    ...     names=("model", "night"),
+    ...     action=np.array([0, 1]),
+    ...     predictions=np.array([[3.0, np.nan], [8.0, np.nan]]),
+    ...     expected_loss=np.array([[0.5, 0.2], [4.0, 0.2]]),
+    ...     fees=np.array([[0.0, 1.0], [0.0, 1.0]]),
+    ... )
+    >>> decision
+    DeferralDecision(2 rows: 1 model, 1 night)
+    >>> decision.to_frame()[["takes", "prediction", "fee", "expected_loss"]]
+       takes  prediction  fee  expected_loss
+    0  model         3.0  0.0            0.5
+    1  night         NaN  1.0            0.2
+    """
+
+    names: tuple[str, ...]
+    action: NDArray[np.intp]
+    predictions: Floats = field(repr=False)
+    expected_loss: Floats = field(repr=False)
+    fees: Floats = field(repr=False)
+    index: pd.Index[Any] | None = field(default=None, repr=False)
+    loss: TargetLoss = SQUARED
+
+    def __post_init__(self) -> None:
+        for column in (self.action, self.predictions, self.expected_loss, self.fees):
+            column.flags.writeable = False
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def __getitem__(self, rows: Any) -> DeferralDecision:
+        """Select rows by a slice, a mask or positions; a single position gives a decision of one row."""
+        if isinstance(rows, int | np.integer):
+            rows = [rows]
+        parts = (self.action[rows], self.predictions[rows], self.expected_loss[rows], self.fees[rows])
+        index = None if self.index is None else self.index[rows]
+        return DeferralDecision(self.names, *parts, index, self.loss)
+
+    def __repr__(self) -> str:
+        counts = np.bincount(self.action, minlength=len(self.names))
+        parts = [f"{count} {name}" for count, name in zip(counts, self.names, strict=True)]
+        return f"DeferralDecision({len(self)} rows: {', '.join(parts)})"
+
+    @property
+    def takes(self) -> NDArray[np.object_]:
+        """The name of the action that takes each row."""
+        return np.array(self.names, dtype=object)[self.action]
+
+    @property
+    def prediction(self) -> Floats:
+        """The prediction of the action that takes each row; NaN if the expert answers later."""
+        return self._of_action(self.predictions)
+
+    @property
+    def fee(self) -> Floats:
+        """The fee of the action that takes each row."""
+        return self._of_action(self.fees)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table of the action, its prediction, fee and expected loss, and the expected loss of each action.
+
+        It has the index of the input.
+        """
+        columns = {
+            "takes": self.takes,
+            "prediction": self.prediction,
+            "fee": self.fee,
+            "expected_loss": self._of_action(self.expected_loss),
+        }
+        each = {f"expected_loss_{name}": loss for name, loss in zip(self.names, self.expected_loss.T, strict=True)}
+        return pd.DataFrame({**columns, **each}, index=self.index)
+
+    def evaluate(
+        self, y_true: Any, answers: Mapping[str, ArrayLike] | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> pd.DataFrame:
+        """Measure the losses and fees of each action, of all rows, and of simpler rules.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_rows,)
+            Pandas targets are matched to the rows by label.
+        answers : mapping of str to array-like of shape (n_rows,), optional
+            Predictions that experts have made since; NaN where they made none.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        DataFrame
+            One line for each action with the rows that it takes, then the lines "total" for all rows, "always ..." for
+            each action as if it took all rows, and "oracle" for the best action of each row in hindsight, without
+            capacities. The columns are
+
+            - rows, share : number and weighted share of the rows
+            - loss, fee, total : mean loss, mean fee and their sum, per row
+            - fees_paid : sum of the fees, each times the weight of its row
+            - estimated : rows without a known prediction, which count with their expected loss
+
+        Examples
+        --------
+        >>> decision = DeferralDecision(
+        ...     ("model", "night"),
+        ...     np.array([0, 1]),
+        ...     predictions=np.array([[3.0, np.nan], [8.0, np.nan]]),
+        ...     expected_loss=np.array([[0.5, 0.25], [4.0, 0.25]]),
+        ...     fees=np.array([[0.0, 1.0], [0.0, 1.0]]),
+        ... )
+        >>> decision.evaluate([2.0, 5.0], {"night": [np.nan, 5.5]})[["rows", "loss", "fee", "total", "estimated"]]
+                      rows   loss  fee  total  estimated
+        model            1  1.000  0.0  1.000          0
+        night            1  0.250  1.0  1.250          0
+        total            2  0.625  0.5  1.125          0
+        always model     2  5.000  0.0  5.000          0
+        always night     2  0.250  1.0  1.250          1
+        oracle           2  0.625  0.5  1.125          0
+        """
+        return measure(self, y_true, answers, sample_weight)
+
+    def _of_action(self, columns: Floats) -> Floats:
+        return np.take_along_axis(columns, self.action[:, None], axis=1)[:, 0]
