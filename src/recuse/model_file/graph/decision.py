@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recuse.estimators.auto.estimator import AutoRejector
+from recuse.estimators.deferral import DeferralRegressor
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.rcr.regressor import RcRRegressor
 from recuse.estimators.risk.rejector import RiskRejector
@@ -102,6 +103,8 @@ def _encoder_of(estimator: Any) -> TableEncoder:
             return estimator._units.encoder
         case AutoRejector() | RiskRejector():
             return estimator._encoder
+    if isinstance(estimator, DeferralRegressor):
+        raise ConversionError("DeferralRegressor cannot be saved in a model file: its experts answer later; pickle it")
     raise ConversionError(
         f"recuse.save must get a fitted estimator of recuse, got {type(estimator).__name__}: "
         "save the last step of a pipeline or the best estimator of a search instead"
