@@ -73,9 +73,12 @@ def _decide(served: recuse.ServedModel) -> bytes:
     cells = {"number": [0.5, np.nan, 3e3], "date": ["2020-02-29", None, "1960-01-01"], "category": ["a", None, "1"]}
     columns = served.schema.columns if isinstance(served.schema, TableSchema) else ()
     rows = pd.DataFrame({column.name: cells.get(column.kind, [0, 1, 2]) for column in columns})
-    with suppress(ValueError):  # a forged header may ask for a cost
+    try:
         return served.decide(rows).to_frame().to_csv().encode()
-    return served.decide(rows, cost=1.0).to_frame().to_csv().encode()
+    except ModelFileError:
+        raise
+    except ValueError:  # a forged header may ask for a cost
+        return served.decide(rows, cost=1.0).to_frame().to_csv().encode()
 
 
 def _declared(values: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
