@@ -20,7 +20,6 @@ from recuse.validation import require
 
 __all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "with_weighted"]
 
-_SMALL = 600  # rows of a small table, for which ensembles are larger
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
@@ -128,8 +127,7 @@ LEARNERS: Mapping[str, Learner] = {
 
 
 def _risk_extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    trees = 200 if n_rows < _SMALL else 50  # with few rows, small trees vary much and cost little
-    return ExtraTreesRegressor(**_forest_size(n_rows, trees), min_samples_leaf=5, max_features=0.5)
+    return ExtraTreesRegressor(**_forest_size(n_rows, trees=50), min_samples_leaf=5, max_features=0.5)
 
 
 def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
@@ -142,8 +140,7 @@ def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
 def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
     batch = _batch_size(n_rows)
     updates = 4_000  # optimiser steps of a training
-    members = 12 if n_rows < _SMALL else 4
-    return RiskNetwork(epochs=min(60, max(10, updates * batch // n_rows)), batch_size=batch, n_members=members)
+    return RiskNetwork(epochs=min(60, max(10, updates * batch // n_rows)), batch_size=batch)
 
 
 RISK_MODELS: Mapping[str, Learner] = {

@@ -85,7 +85,6 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     hidden : sequence of int, default=(32, 32)
     epochs : int, default=60
     batch_size : int, default=256
-    n_members : int, default=4
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -103,13 +102,11 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         hidden: Sequence[int] = (32, 32),
         epochs: int = 60,
         batch_size: int = 256,
-        n_members: int = 4,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.hidden = hidden
         self.epochs = epochs
         self.batch_size = batch_size
-        self.n_members = n_members
         self.random_state = random_state
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
@@ -119,7 +116,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             epochs=self.epochs,
             batch_size=self.batch_size,
             learning_rate=3e-3,
-            n_members=self.n_members,
+            n_members=4,
             validation_fraction=0.2,
             loss=LogRatio(),
             random_state=self.random_state,
