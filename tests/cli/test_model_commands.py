@@ -39,6 +39,12 @@ def test_evaluate_takes_another_target_and_another_cost(command, folder, model, 
     assert line == "--target must be given 1 time, once for each target"
 
 
+def test_a_target_has_no_other_role(command, folder, model):
+    for name, options in {"evaluate": ("--cost", "column:price"), "report": ("--group", "price")}.items():
+        line = command.error_of(name, model, folder / "labelled.csv", *options, code=2)
+        assert line == f"column 'price' must have one role, got --target and {options[0]}"
+
+
 def test_inspect_says_what_the_file_is(command, model):
     text = command.succeed("inspect", model).stdout
     digest = hashlib.sha256(model.read_bytes()).hexdigest()

@@ -26,9 +26,12 @@ class LabelledTable:
     Attributes
     ----------
     rows : DataFrame
+        As the model reads them.
     y : Series or DataFrame
-    cost : float, str or None
+    cost : float or Series
         For `decide`.
+    cells : DataFrame
+        The same rows with the names of the file.
     left_out : int
         Number of rows without a target.
     problems : list of TableProblem
@@ -38,7 +41,8 @@ class LabelledTable:
 
     rows: pd.DataFrame
     y: pd.Series[Any] | pd.DataFrame
-    cost: float | str | None
+    cost: float | pd.Series[float]
+    cells: pd.DataFrame
     left_out: int
     problems: list[TableProblem]
     source: str
@@ -77,7 +81,8 @@ def read_labelled(
     from recuse.cli.columns import target_of
     from recuse.table_files import source_name
 
-    names = _target_names(model, target)
+    names, chosen = _target_names(model, target), served_table.chosen_cost(choice, model)
+    _check_roles(names, chosen, used)
     table = served_table.read_for(model, data, encoding)
     source = source_name(data)
     y = target_of(table, names, source)
@@ -85,11 +90,27 @@ def read_labelled(
     if not known.any():
         raise ValueError(f"no row of {source} has a target")
     table, y = table[known], y[known]
-    problems = served_table.problems_of(model, table, source)
-    cost = served_table.checked_cost(choice, model, table, source)
-    other = {*names, *used, *(each for each in (cost, model.cost_) if isinstance(each, str))}
-    served_table.print_problems(problems, other, output)
-    return LabelledTable(table, y, cost, int((~known).sum()), problems, source)
+    cost = served_table.row_costs(chosen, model, table, source)
+    other = {*names, *(each for each in (chosen, model.cost_) if isinstance(each, str))}
+    rows = served_table.rows_for(model, table, {*other, *_no_features(model, table, other, used)})
+    problems = served_table.problems_of(model, rows, source)
+    served_table.print_problems(problems, {*other, *used}, output)
+    return LabelledTable(rows, y, cost, table, int((~known).sum()), problems, source)
+
+
+def _check_roles(targets: list[str], cost: float | str, used: tuple[str, ...]) -> None:
+    """Raise an error if a target has another role."""
+    for option, names in {"--cost": (cost,), "--group": used}.items():
+        twice = [name for name in names if name in targets]
+        if twice:
+            raise UsageError(f"column {twice[0]!r} must have one role, got --target and {option}")
+
+
+def _no_features(model: ServedModel, table: pd.DataFrame, other: set[str], used: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the used columns that a model of an array does not read, since the table has more columns than it."""
+    from recuse.cli.served_table import table_schema
+
+    return used if len(set(table.columns) - other) > len(table_schema(model).columns) else ()
 
 
 def _target_names(model: ServedModel, given: list[str] | None) -> list[str]:
