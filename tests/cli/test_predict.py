@@ -223,6 +223,10 @@ def test_models_without_names_evaluate_tables_with_a_target_and_a_cost(command, 
     table[["t", "0", "1"]].to_csv(tmp_path / "arr.csv", index=False)
     table[["0", "fee", "1"]].to_csv(tmp_path / "fee.csv", index=False)
     table[["t", "fee", "0", "side", "1"]].to_csv(tmp_path / "all.csv", index=False)
+    command.succeed(
+        *("certify", model, tmp_path / "arr.csv", "--target", 8, "--bound", 9, "--target-column", "t"),
+        "--allow-training-rows",
+    )
     expected = {name: each for name, each in fitted.decide(rows).evaluate(y).items() if not np.isnan(each)}
     measures = command.json_of("evaluate", model, tmp_path / "arr.csv", "--target", "t")["measures"]
     assert {name: measures[name] for name in expected} == pytest.approx(expected)
@@ -236,7 +240,7 @@ def test_models_without_names_evaluate_tables_with_a_target_and_a_cost(command, 
     assert command.json_of("report", model, tmp_path / "all.csv", *options, "side", *cost)["rows"] == 80
 
 
-@pytest.mark.parametrize("name", ["predict", "evaluate", "report"])
+@pytest.mark.parametrize("name", ["predict", "evaluate", "report", "certify"])
 def test_prices_need_a_model_of_the_squared_loss(command, numbers, folder, tmp_path, name):
     X, y = numbers
     rows = pd.DataFrame(X, columns=["u", "v"])
@@ -244,7 +248,7 @@ def test_prices_need_a_model_of_the_squared_loss(command, numbers, folder, tmp_p
     fitted = recuse.estimators.knn_plug(cost=1.0, loss="absolute", random_state=0).fit(rows, y)
     recuse.save(fitted, tmp_path / "m.recuse")
     prices = ("--cost-money", "error=2,error_cost=10,review_cost=30")
-    target = () if name == "predict" else ("--target", "t")
+    target = {"predict": (), "certify": ("--target", 1, "--bound", 9)}.get(name, ("--target", "t"))
     line = command.error_of(name, tmp_path / "m.recuse", tmp_path / "rows.csv", *target, *prices, code=2)
     assert line == "--cost-money needs a model of the squared loss, got 'absolute': give --cost in units of that loss"
 

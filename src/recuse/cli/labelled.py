@@ -61,6 +61,7 @@ def read_labelled(
     encoding: str | None,
     output: Output,
     used: tuple[str, ...] = (),
+    option: str = "--target",
 ) -> LabelledTable:
     """Read a table and its targets, and print how it differs from the training rows.
 
@@ -76,13 +77,15 @@ def read_labelled(
     output : Output
     used : tuple of str
         Other columns that are used, such as those of groups.
+    option : str
+        The option that gives the names of the target columns.
     """
     from recuse.cli import served_table
     from recuse.cli.columns import target_of
     from recuse.table_files import source_name
 
-    names, chosen = _target_names(model, target), served_table.chosen_cost(choice, model)
-    _check_roles(names, chosen, used)
+    names, chosen = _target_names(model, target, option), served_table.chosen_cost(choice, model)
+    _check_roles(names, chosen, used, option)
     table = served_table.read_for(model, data, encoding)
     source = source_name(data)
     y = target_of(table, names, source)
@@ -98,12 +101,12 @@ def read_labelled(
     return LabelledTable(rows, y, cost, table, int((~known).sum()), problems, source)
 
 
-def _check_roles(targets: list[str], cost: float | str, used: tuple[str, ...]) -> None:
+def _check_roles(targets: list[str], cost: float | str, used: tuple[str, ...], option: str) -> None:
     """Raise an error if a target has another role."""
-    for option, names in {"--cost": (cost,), "--group": used}.items():
+    for other, names in {"--cost": (cost,), "--group": used}.items():
         twice = [name for name in names if name in targets]
         if twice:
-            raise UsageError(f"column {twice[0]!r} must have one role, got --target and {option}")
+            raise UsageError(f"column {twice[0]!r} must have one role, got {option} and {other}")
 
 
 def _no_features(model: ServedModel, table: pd.DataFrame, other: set[str], used: tuple[str, ...]) -> tuple[str, ...]:
@@ -113,11 +116,11 @@ def _no_features(model: ServedModel, table: pd.DataFrame, other: set[str], used:
     return used if len(set(table.columns) - other) > len(table_schema(model).columns) else ()
 
 
-def _target_names(model: ServedModel, given: list[str] | None) -> list[str]:
+def _target_names(model: ServedModel, given: list[str] | None, option: str) -> list[str]:
     stored: Any = model.info()["targets"]
     if given is None and stored["names"] is None:
-        raise UsageError("the model file has no name of the target: give --target")
+        raise UsageError(f"the model file has no name of the target: give {option}")
     names = list(given or stored["names"])
     if len(names) != stored["count"]:
-        raise UsageError(f"--target must be given {counted(stored['count'], 'time')}, once for each target")
+        raise UsageError(f"{option} must be given {counted(stored['count'], 'time')}, once for each target")
     return names
