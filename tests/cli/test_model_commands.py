@@ -100,7 +100,7 @@ def test_embedded_data_sets_are_written(command, tmp_path, ending):
     assert command.error_of("datasets", "-o", path, code=2).startswith("-o needs the name of a data set")
 
 
-@pytest.mark.parametrize("name", ["fit", "predict", "evaluate", "inspect", "export", "datasets", "demo"])
+@pytest.mark.parametrize("name", ["fit", "predict", "evaluate", "report", "inspect", "export", "datasets", "demo"])
 def test_the_help_of_every_command_has_examples(command, name):
     text = command.succeed(name, "--help").stdout
     assert "Examples:" in text
