@@ -1,5 +1,6 @@
 import gzip
 import io
+import os
 import sys
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 
 from recuse import table_files
+from recuse.atomic_files import check_writable, new_file
 from recuse.table_files import read_table, write_table
 
 
@@ -81,8 +83,15 @@ def test_other_encodings_need_the_option(tmp_path):
     with pytest.raises(ValueError, match=r"--encoding utf-16$"):
         read(tmp_path, wide)
     assert read(tmp_path, wide, encoding="utf-16")["city"].tolist() == ["Köln"]
-    with pytest.raises(ValueError, match="encoding must be one that Python knows, such as latin-1, got 'klingon'"):
-        read(tmp_path, data, encoding="klingon")
+    for encoding in ("klingon", "hex", "rot13"):
+        with pytest.raises(ValueError, match=f"encoding must be one of text, such as latin-1, got '{encoding}'"):
+            read(tmp_path, data, encoding=encoding)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "ascii"])
+def test_a_file_of_utf_8_needs_no_encoding(tmp_path, encoding):
+    with pytest.raises(ValueError, match=f"with the encoding {encoding}: leave out --encoding, the file is UTF-8$"):
+        read(tmp_path, "city,n\nKöln,2\n", encoding=encoding)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +99,13 @@ def test_other_encodings_need_the_option(tmp_path):
     [
         ("", "rows.csv is empty"),
         ("a,b\n", "rows.csv has no rows"),
-        ("a,b\n1,2\n1,2,3\n", "rows.csv cannot be read as CSV: Expected 2 fields in line 3, saw 3"),
-        ("a,b\n1,2,3\n1,2,3\n", "rows.csv cannot be read as CSV: "),
+        ("a,b\n1,2\n1,2,3\n", "rows.csv cannot be read as CSV: line 3 has 3 cells, but the header has 2$"),
+        ("a,b\n1,2,3\n1,2,3\n", "rows.csv cannot be read as CSV: line 2 has 3 cells, but the header has 2$"),
+        ('a;b\n"1\n";2\n\n1;2;3\n', "rows.csv cannot be read as CSV: line 5 has 3 cells, but the header has 2$"),
+        (
+            'a,b\n1,2\n1,"2\n',
+            "the row of line 3 has a quotation mark that is not closed",
+        ),
         (b"PAR1\x00\xff\xfe", "rows.csv is not UTF-8"),
     ],
 )
@@ -111,6 +125,10 @@ def test_damaged_compressed_files_are_named(tmp_path):
         read(tmp_path, b"no such thing", "rows.csv.gz")
     with pytest.raises(ValueError, match=r"rows\.csv\.gz cannot be read as CSV: "):
         read(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 9999)[:-20], "rows.csv.gz")
+    data = bytearray(gzip.compress(b"a,b\n" + np.random.default_rng(0).bytes(999).hex().encode("ascii")))
+    data[200:260] = bytes(60)
+    with pytest.raises(ValueError, match=r"rows\.csv\.gz cannot be read as CSV: Error -3 while decompressing"):
+        read(tmp_path, bytes(data), "rows.csv.gz")
 
 
 def test_folders_missing_files_and_unknown_endings_are_named(tmp_path):
@@ -172,3 +190,33 @@ def test_columns_of_one_name_are_refused(tmp_path):
     feather.write_feather(pyarrow.table([[1], [2]], names=["a", "b"]).rename_columns(["a", "a"]), str(path))
     with pytest.raises(ValueError, match="must have different column names, got 'a' more than once"):
         read_table(str(path))
+
+
+@pytest.mark.parametrize("text", ["x,x,y\n1,2,3\n", "\n \nx; x;y\n1;2;3\n", b"\xef\xbb\xbfx\tx\n1\t2\n"])
+def test_columns_of_one_name_in_csv_files_are_refused(tmp_path, text):
+    with pytest.raises(ValueError, match="must have different column names, got 'x' more than once"):
+        read(tmp_path, text)
+
+
+def test_columns_without_a_name_get_numbers(tmp_path):
+    assert list(read(tmp_path, ",a,\n1,2,3\n")) == ["Unnamed: 0", "a", "Unnamed: 2"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with a name")
+def test_devices_and_pipes_are_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    for path in (tmp_path / "pipe.csv", "/dev/null"):
+        for action in (check_writable, lambda path: new_file(path).__enter__()):
+            with pytest.raises(OSError, match="is a device or a pipe, which cannot be replaced"):
+                action(path)
+    assert (tmp_path / "pipe.csv").is_fifo()
+    assert [file.name for file in tmp_path.iterdir()] == ["pipe.csv"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs modes of files")
+def test_a_replaced_file_keeps_its_mode(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_table(pd.DataFrame({"n": [1]}), str(path))
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("n\n1\n", 0o640)

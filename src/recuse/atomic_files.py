@@ -12,6 +12,8 @@ from typing import BinaryIO
 
 __all__ = ["check_writable", "new_file"]
 
+_PERMISSIONS = 0o777
+
 
 @contextmanager
 def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
@@ -20,12 +22,12 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Parameters
     ----------
     path : path-like
-        An existing file is replaced; a link is followed.
+        An existing file is replaced and keeps its mode; a link is followed.
 
     Raises
     ------
     OSError
-        If the file cannot be written; the message says why.
+        If the file cannot be written, or if the path is a device or a pipe; the message says why.
 
     Examples
     --------
@@ -42,6 +44,8 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     with _named_errors(target):
         try:
             with temporary.open("xb") as file:
+                if target.exists():
+                    temporary.chmod(target.stat().st_mode & _PERMISSIONS)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -70,6 +74,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 def _check_place(target: Path) -> None:
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder: give the path of a file in it")
+    if target.exists() and not target.is_file():
+        raise OSError(f"{target} is a device or a pipe, which cannot be replaced: give the path of a file")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target.name} cannot be written: the folder {target.parent} does not exist")
 

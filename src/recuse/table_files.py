@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import io
 import re
 import sys
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
@@ -112,9 +113,7 @@ def read_table(path: str, *, encoding: str | None = None, text_columns: Iterable
         _check_readable(path)
     frame = _read_csv(path, encoding or "utf-8-sig", set(text_columns)) if kind == "csv" else _read_arrow(path, kind)
     frame.columns = frame.columns.map(str)
-    if frame.columns.has_duplicates:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise ValueError(f"{source_name(path)} must have different column names, got {twice!r} more than once")
+    _check_names(list(frame.columns), path)
     if len(frame) == 0:
         raise ValueError(f"{source_name(path)} has no rows")
     return frame
@@ -139,6 +138,7 @@ def write_table(frame: pd.DataFrame, path: str) -> None:
     kind = file_format(path)
     if path == STANDARD_STREAM:
         frame.to_csv(sys.stdout, index=False, lineterminator="\n")
+        sys.stdout.flush()  # here an error has a message
         return
     if kind != "csv":
         pyarrow = import_extra("pyarrow", "files")
@@ -164,6 +164,12 @@ def _check_readable(path: str) -> None:
         raise IsADirectoryError(f"{path} is a folder: give the path of a table")
     if not Path(path).exists():
         raise FileNotFoundError(f"{path} does not exist: check the path of the table")
+
+
+def _check_names(names: list[str], path: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{source_name(path)} must have different column names, got {twice[0]!r} more than once")
 
 
 def _read_arrow(path: str, kind: str) -> pd.DataFrame:
@@ -207,13 +213,31 @@ def _read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
     """Read a CSV file as numbers and text; a second pass reads the columns again that must stay text."""
     import pandas as pd
 
-    try:
-        codecs.lookup(encoding)
-    except LookupError as error:
-        raise ValueError(f"encoding must be one that Python knows, such as latin-1, got {encoding!r}") from error
+    _check_encoding(encoding)
     text = _Text(path, encoding, sys.stdin.buffer.read() if path == STANDARD_STREAM else None)
     try:
+        return _parse_text(text, text_columns)
+    except pd.errors.EmptyDataError as error:
+        raise ValueError(f"{source_name(path)} is empty") from error
+    except (pd.errors.ParserError, csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        raise ValueError(f"{source_name(path)} cannot be read as CSV: {reason}") from error
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    except LookupError as error:  # also for encodings of bytes, such as hex
+        raise ValueError(f"encoding must be one of text, such as latin-1, got {encoding!r}") from error
+
+
+def _parse_text(text: _Text, text_columns: set[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
         dialect = _dialect_of(text)
+        header = next((cells for _, cells in _lines(text, dialect)), [])
+        _check_names([name for name in header if name], text.path)  # pandas would number them
         frame = _parse(text, dialect, dict.fromkeys(text_columns, str))
         doubtful = _truth_columns(frame)
         if _has_leading_zeros(text, dialect):
@@ -222,12 +246,31 @@ def _read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
             _restore_text(frame, _parse(text, dialect, str, usecols=list(doubtful)))
     except UnicodeError as error:
         raise ValueError(_encoding_error(text)) from error
-    except pd.errors.EmptyDataError as error:
-        raise ValueError(f"{source_name(path)} is empty") from error
-    except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error, gzip.BadGzipFile, EOFError) as error:
-        reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
-        raise ValueError(f"{source_name(path)} cannot be read as CSV: {reason}") from error
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise pd.errors.ParserError(_wrong_line(text, dialect) or str(error)) from error
     return frame
+
+
+def _lines(text: _Text, dialect: _Dialect) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the line where a row starts, and its cells; lines without cells are left out."""
+    with text.open() as file:
+        rows, start = csv.reader(file, delimiter=dialect.separator, skipinitialspace=True), 1
+        for cells in rows:
+            if len(cells) > 1 or "".join(cells).strip():
+                yield start, cells
+            start = rows.line_num + 1
+
+
+def _wrong_line(text: _Text, dialect: _Dialect) -> str | None:
+    """Return what is wrong with the first line that is longer than the header, or with the last line."""
+    width = start = 0
+    cells: list[str] = []
+    for start, cells in _lines(text, dialect):
+        width = width or len(cells)
+        if len(cells) > width:
+            return f"line {start} has {len(cells)} cells, but the header has {width}"
+    open_quote = any("\n" in cell for cell in cells[-1:])
+    return f"the row of line {start} has a quotation mark that is not closed" if open_quote else None
 
 
 def _parse(text: _Text, dialect: _Dialect, dtype: Any, **options: Any) -> pd.DataFrame:
@@ -307,7 +350,7 @@ def _separator_of(lines: list[str]) -> str:
     """Return the separator that divides most lines into as many cells as the first line."""
     best, most = ",", 0.0
     for separator in _SEPARATORS:
-        widths = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+        widths = [len(row) for row in csv.reader(lines, delimiter=separator) if "".join(row).strip()]
         if widths and widths[0] > 1:
             agreement = sum(width == widths[0] for width in widths) / len(widths)
             if agreement > most + 1e-9:
@@ -320,6 +363,8 @@ def _encoding_error(text: _Text) -> str:
     with text.open_binary() as file:
         start = file.read(2)
     hint = _BYTE_ORDER_MARKS.get(start, "latin-1")
+    if text.encoding != "utf-8-sig" and _is_utf8(text):
+        return f"{name} cannot be read with the encoding {text.encoding}: leave out --encoding, the file is UTF-8"
     if text.encoding != "utf-8-sig":
         return f"{name} cannot be read with the encoding {text.encoding}: try --encoding {hint}"
     with text.open_binary() as file:
@@ -331,3 +376,13 @@ def _encoding_error(text: _Text) -> str:
                 place = f"byte 0x{byte:02x} in line {number}"
                 return f"{name} is not UTF-8 ({place}): give its encoding, such as --encoding {hint}"
     return f"{name} is not UTF-8: give its encoding, such as --encoding {hint}"
+
+
+def _is_utf8(text: _Text) -> bool:
+    try:
+        with replace(text, encoding="utf-8").open() as file:
+            while file.read(_BLOCK):
+                pass
+    except UnicodeError:
+        return False
+    return True

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 
-__all__ = ["INTERRUPTED", "UNUSABLE", "WRONG_USAGE", "UsageError", "one_sentence_errors", "print_error"]
+__all__ = [
+    "INTERRUPTED",
+    "UNUSABLE",
+    "WRONG_USAGE",
+    "UsageError",
+    "flush_output",
+    "one_sentence_errors",
+    "print_error",
+    "sentence_of",
+]
 
 UNUSABLE = 1  # the data or the model cannot be used
 WRONG_USAGE = 2
@@ -45,7 +56,7 @@ def one_sentence_errors(*, code: int = WRONG_USAGE, debug: bool = False, as_json
     except (ValueError, OSError, ImportError) as error:
         if debug:
             raise
-        print_error(_sentence(error), as_json=as_json)
+        print_error(sentence_of(error), as_json=as_json)
         raise typer.Exit(WRONG_USAGE if isinstance(error, UsageError) else code) from error
 
 
@@ -53,10 +64,24 @@ def print_error(message: str, *, as_json: bool = False) -> None:
     """Print a message as one line on standard error and, for programs, as JSON on standard output."""
     typer.echo(f"error: {message}", err=True)
     if as_json:
-        typer.echo(json.dumps({"error": message}))
+        with suppress(OSError):  # standard output may be the reason of the error
+            typer.echo(json.dumps({"error": message}))
 
 
-def _sentence(error: Exception) -> str:
+def flush_output() -> bool:
+    """Write what standard output holds back; return False if that is an error."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # the interpreter would try again at its end, and print a traceback
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return isinstance(error, BrokenPipeError)  # the reader has enough
+    return True
+
+
+def sentence_of(error: Exception) -> str:
+    """Return the message of an error on one line; an error of the operating system names the file."""
     message = str(error)
     if isinstance(error, OSError) and error.strerror:
         message = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"

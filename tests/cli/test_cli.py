@@ -23,8 +23,9 @@ def test_the_version_is_printed():
     assert invoke("--version").output.strip() == f"recuse {__version__}"
 
 
-def test_the_demo_prints_every_measure_and_leaves_a_picture(tmp_path):
-    result = invoke("demo", "--dataset", "auto_mpg", "--epochs", "40", "--members", "1", "-o", str(tmp_path / "out"))
+def test_the_demo_prints_every_measure_and_leaves_a_picture_and_a_page(tmp_path):
+    quick = ("--epochs", "40", "--members", "1", "--time-limit", "1")
+    result = invoke("demo", "--dataset", "auto_mpg", *quick, "-o", str(tmp_path / "out"))
     assert result.exit_code == 0, result.output
     text = words(result.output)
     for cost in datasets.load("auto_mpg").costs:
@@ -36,9 +37,16 @@ def test_the_demo_prints_every_measure_and_leaves_a_picture(tmp_path):
         "rejected loss",
         "false",
         "than the better of the two",
+        "At cost 8, AutoRejector, a blend of many models, has the mean loss",
+        "of the paper's method; per 1,000 rows it saves",
+        "in a browser.",
     ):
         assert all(word in text for word in phrase.split())
-    assert [file.name for file in (tmp_path / "out").iterdir()] == ["cost_curve.png"]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["cost_curve.png", "report.html"]
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "auto_mpg: what AutoRejector would save" in page
+    assert '"column":"origin"' in page
+    assert '"has_training":true' in page
     assert (tmp_path / "out" / "cost_curve.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -34,7 +34,42 @@ def fit(folder, *options, data="messy.csv"):
             "the cost column 'fee' is not in {data}; it has the columns",
         ),
         (("--target", "price", "--cost", "column:city"), 1, "the cost column 'city' of {data} must hold numbers, got"),
-        (("--target", "price", "--cost", "column:price"), 1, "column 'price' is the target and cannot be the cost "),
+        (
+            ("--target", "price", "--cost", "column:price"),
+            2,
+            "column 'price' must have one role, got --target and --cost",
+        ),
+        (
+            ("--target", "price", "--cost", 6, "--groups", "price"),
+            2,
+            "column 'price' must have one role, got --target and --groups",
+        ),
+        (
+            ("--target", "price", "--cost", "column:age", "--drop", "age"),
+            2,
+            "column 'age' must have one role, got --cost and --drop",
+        ),
+        (
+            ("--target", "price", "--cost", "column:age", "--weights", "age"),
+            2,
+            "column 'age' must have one role, got --cost and --weights",
+        ),
+        (
+            ("--target", "price", "--cost", 6, "--groups", "city", "--drop", "city"),
+            2,
+            "column 'city' must have one role, got --groups and --drop",
+        ),
+        (
+            ("--target", "price", "--cost", 6, "--time-limit", -5),
+            2,
+            "--time-limit must be a number of seconds > 0, got -5",
+        ),
+        (("--target", "price", "--cost", 6, "--seed", -5), 2, "--seed must be from 0 to 4294967295, got -5"),
+        (
+            ("--target", "price", "--cost", "column:age"),
+            1,
+            "the cost column 'age' of {data} must hold numbers >= 0, got a missing value in data row ",
+        ),
         (("--target", "price", "--cost-money", "error=1"), 2, "--cost-money must look like error=10,error_cost=50,"),
         (
             ("--target", "price", "--cost-money", "error=0,error_cost=5,review_cost=1"),
@@ -233,3 +268,55 @@ def test_a_column_that_numbers_the_rows_is_warned_of(command, tmp_path):
     message = "column 'id' numbers the rows, so new rows are outside its range: leave it out by --drop"
     assert message in command.json_of("fit", tmp_path / "rooms.csv", *options)["warnings"]
     assert message not in command.json_of("fit", tmp_path / "rooms.csv", *options, "--drop", "id")["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "options", "message"),
+    [
+        ("price", "inf", ("--cost", 6), "the target 'price' of {data} must be finite, got inf in data row 9"),
+        ("area", "-inf", ("--cost", 6), "column 'area' of {data} must be finite, got -inf in data row 9"),
+        ("fee", "-3", ("--cost", "column:fee"), "the cost column 'fee' of {data} must hold numbers >= 0, got -3 in "),
+        (
+            "fee",
+            "inf",
+            ("--cost", 6, "--weights", "fee"),
+            "the weights column 'fee' of {data} must hold numbers >= 0, ",
+        ),
+    ],
+)
+def test_a_wrong_number_is_named_by_column_and_data_row(command, tmp_path, column, value, options, message):
+    table = command.rooms(60, 0).assign(fee="5")
+    table.loc[8, column] = value
+    table.to_csv(tmp_path / "rooms.csv", index=False)
+    arguments = ("fit", tmp_path / "rooms.csv", "--target", "price", *options, "-o", tmp_path / "m.recuse")
+    line = command.error_of(*arguments, code=1)
+    assert line.startswith(message.format(data=tmp_path / "rooms.csv"))
+    assert line.endswith("in data row 9")
+
+
+def test_options_are_checked_before_the_table_is_read(command, tmp_path):
+    for options in (("--seed", -5), ("--time-limit", 0), ("--time-limit", "nan"), ("--drop", "y")):
+        line = command.error_of("fit", tmp_path / "no.csv", "--target", "y", "--cost", 6, *options, code=2)
+        assert options[0] in line
+
+
+def test_a_table_to_test_on_needs_no_groups_and_no_dropped_columns(command, folder, tmp_path):
+    command.rooms(120, 0).assign(house=np.arange(120) // 4).to_csv(tmp_path / "rooms.csv", index=False)
+    command.rooms(60, 1).drop(columns="id").to_csv(tmp_path / "bare.csv", index=False)
+    command.rooms(60, 1).assign(house=1).to_csv(tmp_path / "full.csv", index=False)
+    options = ("--target", "price", "--cost", 6, "--drop", "id", "--groups", "house", "--method", "knn-plug")
+    bare, full = (
+        command.json_of(
+            *("fit", tmp_path / "rooms.csv", *options, "--test", tmp_path / name, "-o", tmp_path / "m.recuse")
+        )
+        for name in ("bare.csv", "full.csv")
+    )
+    assert bare["measures"] == full["measures"]
+
+
+def test_a_cost_column_may_have_any_name(command, tmp_path):
+    table = command.rooms(60, 0).rename(columns={"id": "self"})
+    table["self"] = 5.0
+    table.to_csv(tmp_path / "rooms.csv", index=False)
+    options = ("--target", "price", "--cost", "column:self", "--method", "knn-plug", "-o", tmp_path / "m.recuse")
+    assert command.json_of("fit", tmp_path / "rooms.csv", *options)["cost"] == "self"

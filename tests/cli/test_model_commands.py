@@ -39,6 +39,12 @@ def test_evaluate_takes_another_target_and_another_cost(command, folder, model, 
     assert line == "--target must be given 1 time, once for each target"
 
 
+def test_a_target_has_no_other_role(command, folder, model):
+    for name, options in {"evaluate": ("--cost", "column:price"), "report": ("--group", "price")}.items():
+        line = command.error_of(name, model, folder / "labelled.csv", *options, code=2)
+        assert line == f"column 'price' must have one role, got --target and {options[0]}"
+
+
 def test_inspect_says_what_the_file_is(command, model):
     text = command.succeed("inspect", model).stdout
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
@@ -94,7 +100,7 @@ def test_embedded_data_sets_are_written(command, tmp_path, ending):
     assert command.error_of("datasets", "-o", path, code=2).startswith("-o needs the name of a data set")
 
 
-@pytest.mark.parametrize("name", ["fit", "predict", "evaluate", "inspect", "export", "datasets", "demo"])
+@pytest.mark.parametrize("name", ["fit", "predict", "evaluate", "report", "inspect", "export", "datasets", "demo"])
 def test_the_help_of_every_command_has_examples(command, name):
     text = command.succeed(name, "--help").stdout
     assert "Examples:" in text

@@ -152,3 +152,143 @@ def test_a_model_of_an_array_reads_columns_by_position(command, tmp_path):
     assert command.json_of("predict", tmp_path / "m.recuse", tmp_path / "two.csv")["rows"] == 80
     line = command.error_of("predict", tmp_path / "m.recuse", tmp_path / "one.csv", code=1)
     assert line.endswith("one.csv must have 2 columns, as in training, got 1")
+
+
+@pytest.mark.parametrize("dtype", [object, "boolean"])
+def test_truth_values_with_gaps_in_parquet_files_are_found_by_their_text(command, tmp_path, dtype):
+    table = command.rooms(120, 3)[3:].drop(columns="id")
+    table.loc[5:9, "lift"] = ""
+    table.to_csv(tmp_path / "rooms.csv", index=False)
+    model = tmp_path / "m.recuse"
+    command.succeed(
+        "fit", tmp_path / "rooms.csv", "--target", "price", "--cost", 6, "--method", "knn-plug", "-o", model
+    )
+    new = table.assign(area=50.0, age=20.0, zip=table["zip"].astype(int).astype(float)).drop(columns="price")
+    new.loc[7, "zip"] = np.nan
+    new["lift"] = new["lift"].map({"True": True, "False": False, "": None}).astype(object).astype(dtype)
+    write_table(new, str(tmp_path / "new.parquet"))
+    problems = command.json_of("predict", model, tmp_path / "new.parquet")["problems"]
+    # the number 1067 has lost its leading zero
+    assert [(each["column"], each["problem"], each["example"]) for each in problems if each["column"] != "sold"] == [
+        ("zip", "new category", "1067"),
+        ("zip", "new missing value", ""),
+    ]
+
+
+def test_truth_values_with_gaps_are_found_by_models_of_truth_values(command, tmp_path):
+    table = command.rooms(120, 3)[3:].drop(columns="id").assign(age=20.0, area=50.0)
+    table["price"] = table["price"].astype(float)
+    table["lift"] = (table["lift"] == "True").astype("boolean")
+    table.loc[5:9, "lift"] = pd.NA
+    write_table(table, str(tmp_path / "rooms.parquet"))
+    options = ("--target", "price", "--cost", 6, "--method", "knn-plug", "-o", tmp_path / "m.recuse")
+    command.succeed("fit", tmp_path / "rooms.parquet", *options)
+    problems = command.json_of("predict", tmp_path / "m.recuse", tmp_path / "rooms.parquet")["problems"]
+    assert [each for each in problems if each["column"] == "lift"] == []
+
+
+def test_a_column_is_kept_once_under_a_new_name(command, folder, model, tmp_path):
+    table = pd.read_csv(folder / "new.csv", dtype=str).assign(prediction="mine", input_prediction="older")
+    table.to_csv(tmp_path / "new.csv", index=False)
+    arguments = ("predict", model, tmp_path / "new.csv", "-o", tmp_path / "out.csv", "--quiet")
+    command.succeed(*arguments, "--keep", "id", "--keep", "id")
+    assert list(pd.read_csv(tmp_path / "out.csv"))[:2] == ["id", "prediction"]
+    command.succeed(*arguments, "--keep-all")
+    out = read_table(str(tmp_path / "out.csv"))
+    assert (out["input_prediction"][0], out["input_input_prediction"][0]) == ("older", "mine")
+
+
+def test_missing_cells_are_null(command, folder, model, tmp_path):
+    table = read_table(str(folder / "new.csv")).assign(seen=pd.NaT, count=pd.array([pd.NA] + [1] * 29, "Int64"))
+    table.loc[1, "seen"] = pd.Timestamp("2024-05-01")
+    write_table(table, str(tmp_path / "new.parquet"))
+    rows = command.json_of("predict", model, tmp_path / "new.parquet", "--keep", "seen", "--keep", "count")["decisions"]
+    assert [(row["seen"], row["count"]) for row in rows[:2]] == [(None, None), ("2024-05-01 00:00:00", 1)]
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    return X, X[:, 0] + 1.0
+
+
+@pytest.mark.parametrize("names", [None, [0, 1]])
+def test_models_without_names_evaluate_tables_with_a_target_and_a_cost(command, numbers, tmp_path, names):
+    X, y = numbers
+    rows = X if names is None else pd.DataFrame(X, columns=names)
+    fitted = recuse.estimators.knn_plug(cost=1.0, random_state=0).fit(rows, y)
+    model = tmp_path / "m.recuse"
+    recuse.save(fitted, model)
+    table = pd.DataFrame(X, columns=["0", "1"]).assign(t=y, fee=0.5, side=np.arange(80) % 2)
+    table[["t", "0", "1"]].to_csv(tmp_path / "arr.csv", index=False)
+    table[["0", "fee", "1"]].to_csv(tmp_path / "fee.csv", index=False)
+    table[["t", "fee", "0", "side", "1"]].to_csv(tmp_path / "all.csv", index=False)
+    command.succeed(
+        *("certify", model, tmp_path / "arr.csv", "--target", 8, "--bound", 9, "--target-column", "t"),
+        "--allow-training-rows",
+    )
+    expected = {name: each for name, each in fitted.decide(rows).evaluate(y).items() if not np.isnan(each)}
+    measures = command.json_of("evaluate", model, tmp_path / "arr.csv", "--target", "t")["measures"]
+    assert {name: measures[name] for name in expected} == pytest.approx(expected)
+    predicted = command.json_of("predict", model, tmp_path / "fee.csv", "--cost", "column:fee", "--keep", "0")
+    decisions = predicted["decisions"]
+    np.testing.assert_allclose([row["prediction"] for row in decisions], fitted.predict(rows))
+    assert ({row["cost"] for row in decisions}, decisions[0]["0"]) == ({0.5}, X[0, 0])
+    options = ("--target", "t", "-o", tmp_path / "report.html", "--group")
+    assert command.json_of("report", model, tmp_path / "arr.csv", *options, "0")["rows"] == 80
+    cost = ("--cost", "column:fee", "--training", tmp_path / "all.csv")
+    assert command.json_of("report", model, tmp_path / "all.csv", *options, "side", *cost)["rows"] == 80
+
+
+@pytest.mark.parametrize("name", ["predict", "evaluate", "report", "certify"])
+def test_prices_need_a_model_of_the_squared_loss(command, numbers, folder, tmp_path, name):
+    X, y = numbers
+    rows = pd.DataFrame(X, columns=["u", "v"])
+    rows.assign(t=y).to_csv(tmp_path / "rows.csv", index=False)
+    fitted = recuse.estimators.knn_plug(cost=1.0, loss="absolute", random_state=0).fit(rows, y)
+    recuse.save(fitted, tmp_path / "m.recuse")
+    prices = ("--cost-money", "error=2,error_cost=10,review_cost=30")
+    target = {"predict": (), "certify": ("--target", 1, "--bound", 9)}.get(name, ("--target", "t"))
+    line = command.error_of(name, tmp_path / "m.recuse", tmp_path / "rows.csv", *target, *prices, code=2)
+    assert line == "--cost-money needs a model of the squared loss, got 'absolute': give --cost in units of that loss"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("u", "inf", "column 'u' of {data} must be finite, got inf in data row 5"),
+        ("fee", "-1", "the cost column 'fee' of {data} must hold numbers >= 0, got -1 in data row 5"),
+        ("fee", "", "the cost column 'fee' of {data} must hold numbers >= 0, got a missing value in data row 5"),
+        ("t", "inf", "the target 't' of {data} must be finite, got inf in data row 5"),
+        ("kind", "c", "column 'kind' must hold a category seen in training, one of ['a', 'b'], got 'c' in data row 5"),
+    ],
+)
+def test_rows_of_new_tables_are_counted_from_one(command, numbers, tmp_path, column, value, message):
+    X, y = numbers
+    rows = pd.DataFrame(X, columns=["u", "v"]).assign(kind=np.where(np.arange(80) % 2, "a", "b"))
+    model = recuse.RiskRejector(cost=1.0, unseen="error", cv=2, random_state=0).fit(rows, y)
+    recuse.save(model, tmp_path / "m.recuse")
+    table = rows.assign(t=y, fee=0.5).astype(str)
+    table.loc[4, column] = value
+    table.loc[1, "t"] = ""
+    table.to_csv(tmp_path / "new.csv", index=False)
+    for name in ("predict", "evaluate", "report"):
+        if name == "predict" and column == "t":
+            continue
+        target = () if name == "predict" else ("--target", "t")
+        arguments = (name, tmp_path / "m.recuse", tmp_path / "new.csv", *target, "--cost", "column:fee")
+        line = command.run(*arguments).stderr.splitlines()[-1]
+        assert line == "error: " + message.format(data=tmp_path / "new.csv")
+
+
+def test_a_cost_outside_the_range_of_the_model_is_named(command, numbers, tmp_path):
+    X, y = numbers
+    rows = pd.DataFrame(X, columns=["u", "v"])
+    quick = {"residuals": "crossfit", "cv": 2, "epochs": 2, "n_members": 1, "random_state": 0}
+    model = recuse.RcRRegressor(cost_range=(1.0, 2.0), **quick).fit(rows, y)
+    recuse.save(model, tmp_path / "m.recuse")
+    rows.assign(fee=[1.5] * 79 + [3.0]).to_csv(tmp_path / "new.csv", index=False)
+    arguments = ("predict", tmp_path / "m.recuse", tmp_path / "new.csv", "--cost")
+    assert command.error_of(*arguments, 3, code=1) == "--cost must be from 1 to 2, as in training, got 3"
+    line = command.error_of(*arguments, "column:fee", code=1)
+    assert line.endswith("new.csv must be from 1 to 2, as in training, got 3 in data row 80")

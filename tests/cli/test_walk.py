@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -83,6 +84,16 @@ def test_tables_pass_through_pipes(shell):
     assert "30 rows at cost 6" in piped.stderr
     refused = shell("recuse predict m.recuse - -o - < /dev/null", code=1)
     assert (refused.stdout, refused.stderr) == ("", "error: standard input is empty\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize(
+    "line", ["inspect m.recuse --json", "inspect m.recuse", "predict m.recuse new.csv -o -", "--help", "--version"]
+)
+def test_output_that_cannot_be_written_is_one_sentence(shell, folder, line):
+    full = shell(f"cp {folder / 'rooms.recuse'} m.recuse; recuse {line} > /dev/full", code=1)
+    assert full.stderr.splitlines()[-1] == "error: No space left on device"
+    assert "Traceback" not in full.stderr
 
 
 def test_commands_that_do_not_fit_import_neither_torch_nor_scikit_learn(shell, folder):

@@ -85,16 +85,16 @@ class _Source:
 
 
 def _run(path: Path, source: _Source, wanted: dict[str, Any], output: Path | None, printer: Output) -> None:
-    from recuse import load
     from recuse.atomic_files import check_writable
+    from recuse.cli.served_table import data_rows, load_model
     from recuse.guarantees import certify as certify_model
     from recuse.model_file import add_certificate
 
     if output is not None:
         check_writable(output)
-    model = load(path)
+    model = load_model(path, source.cost)
     X, y, cost = _labelled_rows(model, source, printer)
-    with warnings.catch_warnings():
+    with data_rows(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
         certificate = certify_model(model, X, y, cost=cost, **wanted)
     printer.say(options.escaped(str(certificate)))
@@ -107,28 +107,13 @@ def _run(path: Path, source: _Source, wanted: dict[str, Any], output: Path | Non
 
 def _labelled_rows(model: ServedModel, source: _Source, printer: Output) -> tuple[Any, Any, Any]:
     """Return the features, the targets and the cost of the rows with a target."""
-    from recuse.cli import served_table
-    from recuse.cli.columns import target_of
-    from recuse.table_files import source_name
+    from recuse.cli.labelled import read_labelled
 
-    name = source_name(source.path)
-    stored: Any = model.info()["targets"]
-    if source.targets is None and stored["names"] is None:
-        raise UsageError("the model file has no name of the target: give --target-column")
-    names = list(source.targets or stored["names"])
-    if len(names) != stored["count"]:
-        raise UsageError(f"--target-column must be given {counted(stored['count'], 'time')}, once for each target")
-    table = served_table.read_for(model, source.path, source.encoding)
-    y = target_of(table, names, name)
-    known = y.notna() if y.ndim == 1 else y.notna().all(axis=1)
-    if not known.any():
-        raise ValueError(f"no row of {name} has a target")
-    table, y = table[known], y[known]
-    problems = served_table.problems_of(model, table, name)
-    cost = served_table.checked_cost(source.cost, model, table, name)
-    used = {*names, *(each for each in (cost, model.cost_) if isinstance(each, str))}
-    served_table.print_problems(problems, used, printer)
-    left_out = int((~known).sum())
-    if left_out:
-        printer.warn(f"{counted(left_out, 'row')} without a target left out")
-    return table, y.to_numpy(), cost
+    option = "--target-column"
+    table = read_labelled(model, source.path, source.targets, source.cost, source.encoding, printer, option=option)
+    if table.left_out:
+        printer.warn(f"{counted(table.left_out, 'row')} without a target left out")
+    cost: Any = None if source.cost is None else source.cost.value
+    if isinstance(cost, str) and cost not in table.rows.columns:  # a model of an array reads features only
+        cost = table.cost
+    return table.rows, table.y.to_numpy(), cost

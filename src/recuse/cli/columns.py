@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from recuse.cli.output import counted, short
+from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,12 +18,18 @@ __all__ = [
     "LabelledTable",
     "Roles",
     "check_column",
+    "check_finite",
+    "check_range",
+    "costs_of",
     "kinds_of",
     "labelled_table",
     "row_counters",
+    "table_to_test",
     "target_of",
     "text_columns",
 ]
+
+_ROLES = {"targets": "--target", "cost": "--cost", "groups": "--groups", "weights": "--weights", "dropped": "--drop"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,18 @@ class Roles:
     groups: str | None = None
     weights: str | None = None
     dropped: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise an error if a column has two roles."""
+        if len(set(self.targets)) < len(self.targets):
+            raise UsageError(f"--target must be given once for each column, got {short(list(self.targets))}")
+        found: dict[str, str] = {}
+        for role, option in _ROLES.items():
+            names = getattr(self, role)
+            for name in dict.fromkeys([names] if isinstance(names, str) else names or ()):
+                if name in found:
+                    raise UsageError(f"column {name!r} must have one role, got {found[name]} and {option}")
+                found[name] = option
 
 
 @dataclass(frozen=True)
@@ -70,23 +90,30 @@ def labelled_table(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTa
     for role, name in (("cost", roles.cost), ("groups", roles.groups), ("weights", roles.weights)):
         if name is not None:
             check_column(frame, name, f"{role} column", source)
-            if name in roles.targets:
-                raise ValueError(f"column {name!r} is the target and cannot be the {role} column, too")
     for name in roles.dropped:
         check_column(frame, name, "column to drop", source)
     y = target_of(frame, roles.targets, source)
     known = y.notna() if y.ndim == 1 else y.notna().all(axis=1)
     if not known.any():
         raise ValueError(f"no row of {source} has a target in {short(list(roles.targets))}")
-    if roles.cost is not None:
-        frame = frame.assign(**{roles.cost: _numbers(frame, roles.cost, "cost column", source)})
     others = {*roles.targets, *roles.dropped, roles.groups, roles.weights}
     features = [name for name in frame.columns if name not in others]
     if not set(features) - {roles.cost}:
         raise ValueError(f"{source} has no columns for features")
-    weights = None if roles.weights is None else _numbers(frame, roles.weights, "weights column", source)[known]
+    rows, X = frame[known], frame.loc[known, features].copy()
+    if roles.cost is not None:
+        X[roles.cost] = costs_of(rows, roles.cost, source)
+    check_finite(X, [name for name in features if name != roles.cost], source)
+    weights = None if roles.weights is None else _not_negative(rows, roles.weights, "weights column", source)
     groups = None if roles.groups is None else _complete(frame[roles.groups], source)[known]
-    return LabelledTable(frame.loc[known, features], y[known], groups, weights, int((~known).sum()))
+    return LabelledTable(X, y[known], groups, weights, int((~known).sum()))
+
+
+def table_to_test(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTable:
+    """Divide a table to test on, which needs no columns of groups and no columns that are dropped."""
+    given = (*roles.dropped, *([] if roles.groups is None else [roles.groups]))
+    unused = tuple(name for name in given if name in frame.columns)
+    return labelled_table(frame, replace(roles, groups=None, dropped=unused), source)
 
 
 def target_of(frame: pd.DataFrame, names: Sequence[str], source: str) -> Any:
@@ -94,6 +121,8 @@ def target_of(frame: pd.DataFrame, names: Sequence[str], source: str) -> Any:
     for name in names:
         check_column(frame, name, "target", source)
     columns = {name: _numbers(frame, name, "target", source) for name in names}
+    for name, values in columns.items():
+        _check_cells(values, values.abs() == math.inf, f"the target {name!r} of {source} must be finite")
     if len(columns) == 1:
         return columns[names[0]]
     import pandas as pd
@@ -114,6 +143,46 @@ def check_column(frame: pd.DataFrame, name: str, role: str, source: str) -> None
     raise ValueError(f"the {role} {name!r} is not in {source}; {hint}")
 
 
+def costs_of(frame: pd.DataFrame, name: str, source: str) -> pd.Series[float]:
+    """Return a column as the costs of the rows."""
+    return _not_negative(frame, name, "cost column", source)
+
+
+def check_finite(frame: pd.DataFrame, names: Iterable[Any], source: str) -> None:
+    """Raise an error if a column of numbers has an infinite value."""
+    import pandas as pd
+
+    from recuse.tabular.cells import Kind, kind_of, read_numbers
+
+    for name in names:
+        column = frame[name]
+        if column.dtype.kind not in "iubMm" and column.notna().any() and kind_of(column) is Kind.NUMBER:
+            values = pd.Series(read_numbers(column)[0], index=column.index)
+            _check_cells(values, values.abs() == math.inf, f"column {name!r} of {source} must be finite")
+
+
+def check_range(values: pd.Series[float], low: float, high: float, name: str) -> None:
+    """Raise an error if a cost is outside the range that a model was fitted for."""
+    _check_cells(values, (values < low) | (values > high), f"{name} must be from {low:g} to {high:g}, as in training")
+
+
+def _not_negative(frame: pd.DataFrame, name: str, role: str, source: str) -> pd.Series[float]:
+    values = _numbers(frame, name, role, source)
+    wrong = ~((values >= 0) & (values < math.inf))
+    _check_cells(values, wrong, f"the {role} {name!r} of {source} must hold numbers >= 0")
+    return values
+
+
+def _check_cells(cells: pd.Series[Any], wrong: pd.Series[bool], rule: str) -> None:
+    """Raise an error that names the first wrong cell; rows count from 1, without the header."""
+    if wrong.any():
+        row = cells.index[wrong][0]
+        cell = cells[row]
+        shown = "a missing value" if cell != cell else f"{cell!r:.40}" if isinstance(cell, str) else f"{cell:g}"
+        more = "" if wrong.sum() == 1 else f" and {wrong.sum() - 1:,} more"
+        raise ValueError(f"{rule}, got {shown} in data row {row + 1:,}{more}")
+
+
 def _numbers(frame: pd.DataFrame, name: str, role: str, source: str) -> pd.Series[float]:
     """Return a column as numbers, NaN for missing values and words such as "n/a"."""
     import pandas as pd
@@ -125,11 +194,9 @@ def _numbers(frame: pd.DataFrame, name: str, role: str, source: str) -> pd.Serie
         raise ValueError(f"the {role} {name!r} of {source} must hold numbers, got dates")
     values, text = read_numbers(column)
     cells = column.astype(object)
-    wrong = [row for row in text.nonzero()[0] if str(cells.iloc[row]).strip().lower() not in MISSING_WORDS]
-    if wrong:
-        example = f"{str(cells.iloc[wrong[0]])!r:.40} in data row {wrong[0] + 1:,}"
-        count = "" if len(wrong) == 1 else f" and {len(wrong) - 1:,} more"
-        raise ValueError(f"the {role} {name!r} of {source} must hold numbers, got {example}{count}")
+    words = cells[text].map(lambda cell: str(cell).strip())
+    wrong = ~words.str.lower().isin(MISSING_WORDS) if len(words) else words.astype(bool)
+    _check_cells(words, wrong, f"the {role} {name!r} of {source} must hold numbers")
     return pd.Series(values, index=column.index, name=name)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from recuse.usage_errors import UsageError
 
-__all__ = ["CostChoice", "Money", "parse_cost", "required_cost"]
+__all__ = ["CostChoice", "Money", "check_money", "parse_cost", "required_cost"]
 
 _COLUMN = "column:"
 _PRICES = ("error", "error_cost", "review_cost")
@@ -94,7 +94,7 @@ def _from_money(text: str, loss: str) -> CostChoice:
     from recuse.costs import from_money
 
     if loss != "squared":
-        raise UsageError(f"--cost-money needs --loss squared, got {loss!r}: give --cost in units of that loss")
+        raise _money_error("--loss squared", loss)
     pairs = {part.partition("=")[0].strip(): part.partition("=")[2] for part in text.split(",")}
     numbers = {name: _number(value) for name, value in pairs.items()}
     prices = {name: number for name, number in numbers.items() if number is not None}
@@ -104,6 +104,16 @@ def _from_money(text: str, loss: str) -> CostChoice:
         return CostChoice(from_money(**prices), Money(**prices))
     except ValueError as error:
         raise UsageError(f"--cost-money: {error}") from error
+
+
+def check_money(choice: CostChoice | None, loss: str) -> None:
+    """Raise an error if prices are given for a model of another loss than the squared error."""
+    if choice is not None and choice.money is not None and loss != "squared":
+        raise _money_error("a model of the squared loss", loss)
+
+
+def _money_error(needed: str, loss: str) -> UsageError:
+    return UsageError(f"--cost-money needs {needed}, got {loss!r}: give --cost in units of that loss")
 
 
 def _number(text: str) -> float | None:

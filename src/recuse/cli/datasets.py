@@ -71,6 +71,8 @@ def _describe(data: Dataset) -> None:
 def _write(data: Dataset, output: str) -> None:
     from recuse.table_files import write_table
 
-    write_table(data.X.assign(**{data.target: data.y}), output)
+    table = data.X.copy()
+    table[data.target] = data.y
+    write_table(table, output)
     if output != "-":
         typer.echo(f"Wrote {len(data.X):,} rows to {output}; the target is {data.target}.")

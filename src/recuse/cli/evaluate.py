@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -48,15 +47,12 @@ def evaluate(
 def _run(
     path: Path, data: str, target: list[str] | None, choice: CostChoice | None, encoding: str | None, output: Output
 ) -> None:
-    from recuse import load
     from recuse.cli import served_table
 
-    model = load(path)
+    model = served_table.load_model(path, choice)
     money = None if choice is None else choice.money
     table = read_labelled(model, data, target, choice, encoding, output)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
-        decision = model.decide(table.rows, cost=table.cost)
+    decision = served_table.decide(model, table.rows, table.cost)
     measures = decision.evaluate(table.y.to_numpy())
     output.say(f"{table.describe()}, {model.loss_.name} loss")
     output.say(explained_table(measures))

@@ -13,7 +13,7 @@ import typer
 
 import recuse
 from recuse.cli import options
-from recuse.cli.columns import LabelledTable, Roles, kinds_of, labelled_table, row_counters, text_columns
+from recuse.cli.columns import LabelledTable, Roles, kinds_of, labelled_table, row_counters, table_to_test, text_columns
 from recuse.cli.costs import CostChoice, required_cost
 from recuse.cli.held_out import Held, as_decision, split_rows
 from recuse.cli.leaderboard import leaderboard_records, leaderboard_table
@@ -117,6 +117,7 @@ class _Job:
     def run(self) -> None:
         from recuse.atomic_files import check_writable
 
+        self.roles.check()
         for message in check_settings(self.settings):
             self.output.warn(message)
         check_writable(self.model_path)  # before the training, which takes long
@@ -131,8 +132,6 @@ class _Job:
         """Return the training rows and the test rows, if there are any."""
         from recuse.table_files import read_table, source_name
 
-        if len(set(self.roles.targets)) < len(self.roles.targets):
-            raise UsageError(f"--target must be given once for each column, got {short(list(self.roles.targets))}")
         frame = read_table(self.data, encoding=self.encoding)
         table = labelled_table(frame, self.roles, source_name(self.data))
         for name in set(row_counters(frame)) & set(table.X.columns) - {self.roles.cost}:
@@ -141,9 +140,8 @@ class _Job:
             )
         if self.test is not None:
             other = read_table(self.test, encoding=self.encoding, text_columns=text_columns(frame))
-            return table, Held(
-                labelled_table(other, self.roles, source_name(self.test)), f"rows of {source_name(self.test)}"
-            )
+            source = source_name(self.test)
+            return table, Held(table_to_test(other, self.roles, source), f"rows of {source}")
         if self.test_share > 0:
             table, rest = split_rows(table, self.test_share, self.settings.seed)
             return table, Held(rest, "held-out rows, which the model was not fitted to")

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from recuse.usage_errors import print_error
+from recuse.usage_errors import UNUSABLE, flush_output, print_error, sentence_of
 
 __all__ = ["CommandGroup"]
 
@@ -41,8 +41,16 @@ class CommandGroup(TyperGroup):
             else:
                 print_error(_sentence(error), as_json="--json" in words)
             sys.exit(error.exit_code)
+        except OSError as error:  # help that cannot be printed
+            if not standalone_mode or "--debug" in words:
+                raise
+            print_error(sentence_of(error))
+            sys.exit(UNUSABLE)
         if not standalone_mode:
             return result
+        if not flush_output():
+            print_error("standard output cannot be written")
+            sys.exit(UNUSABLE)
         sys.exit(result if isinstance(result, int) else 0)
 
 

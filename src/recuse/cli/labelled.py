@@ -26,9 +26,12 @@ class LabelledTable:
     Attributes
     ----------
     rows : DataFrame
+        As the model reads them.
     y : Series or DataFrame
-    cost : float, str or None
+    cost : float or Series
         For `decide`.
+    cells : DataFrame
+        The same rows with the names of the file.
     left_out : int
         Number of rows without a target.
     problems : list of TableProblem
@@ -38,7 +41,8 @@ class LabelledTable:
 
     rows: pd.DataFrame
     y: pd.Series[Any] | pd.DataFrame
-    cost: float | str | None
+    cost: float | pd.Series[float]
+    cells: pd.DataFrame
     left_out: int
     problems: list[TableProblem]
     source: str
@@ -57,6 +61,7 @@ def read_labelled(
     encoding: str | None,
     output: Output,
     used: tuple[str, ...] = (),
+    option: str = "--target",
 ) -> LabelledTable:
     """Read a table and its targets, and print how it differs from the training rows.
 
@@ -72,12 +77,15 @@ def read_labelled(
     output : Output
     used : tuple of str
         Other columns that are used, such as those of groups.
+    option : str
+        The option that gives the names of the target columns.
     """
     from recuse.cli import served_table
     from recuse.cli.columns import target_of
     from recuse.table_files import source_name
 
-    names = _target_names(model, target)
+    names, chosen = _target_names(model, target, option), served_table.chosen_cost(choice, model)
+    _check_roles(names, chosen, used, option)
     table = served_table.read_for(model, data, encoding)
     source = source_name(data)
     y = target_of(table, names, source)
@@ -85,18 +93,34 @@ def read_labelled(
     if not known.any():
         raise ValueError(f"no row of {source} has a target")
     table, y = table[known], y[known]
-    problems = served_table.problems_of(model, table, source)
-    cost = served_table.checked_cost(choice, model, table, source)
-    other = {*names, *used, *(each for each in (cost, model.cost_) if isinstance(each, str))}
-    served_table.print_problems(problems, other, output)
-    return LabelledTable(table, y, cost, int((~known).sum()), problems, source)
+    cost = served_table.row_costs(chosen, model, table, source)
+    other = {*names, *(each for each in (chosen, model.cost_) if isinstance(each, str))}
+    rows = served_table.rows_for(model, table, {*other, *_no_features(model, table, other, used)})
+    problems = served_table.problems_of(model, rows, source)
+    served_table.print_problems(problems, {*other, *used}, output)
+    return LabelledTable(rows, y, cost, table, int((~known).sum()), problems, source)
 
 
-def _target_names(model: ServedModel, given: list[str] | None) -> list[str]:
+def _check_roles(targets: list[str], cost: float | str, used: tuple[str, ...], option: str) -> None:
+    """Raise an error if a target has another role."""
+    for other, names in {"--cost": (cost,), "--group": used}.items():
+        twice = [name for name in names if name in targets]
+        if twice:
+            raise UsageError(f"column {twice[0]!r} must have one role, got {option} and {other}")
+
+
+def _no_features(model: ServedModel, table: pd.DataFrame, other: set[str], used: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the used columns that a model of an array does not read, since the table has more columns than it."""
+    from recuse.cli.served_table import table_schema
+
+    return used if len(set(table.columns) - other) > len(table_schema(model).columns) else ()
+
+
+def _target_names(model: ServedModel, given: list[str] | None, option: str) -> list[str]:
     stored: Any = model.info()["targets"]
     if given is None and stored["names"] is None:
-        raise UsageError("the model file has no name of the target: give --target")
+        raise UsageError(f"the model file has no name of the target: give {option}")
     names = list(given or stored["names"])
     if len(names) != stored["count"]:
-        raise UsageError(f"--target must be given {counted(stored['count'], 'time')}, once for each target")
+        raise UsageError(f"{option} must be given {counted(stored['count'], 'time')}, once for each target")
     return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -52,6 +53,7 @@ _PRESETS: Mapping[Method, Mapping[Preset, dict[str, Any]]] = {
 }
 _WITH_JOBS = {Method.AUTO, Method.RISK, Method.KNN_PLUG, Method.MLP_PLUG, Method.NO_REJECTION}
 _SHOWS_PROGRESS = {Method.AUTO, Method.RCR, Method.RCR_CROSSFIT, Method.SELECTIVENET}
+_MAX_SEED = 2**32 - 1  # of numpy
 _OUT_OF_FOLD = {Method.AUTO, Method.RISK}
 
 
@@ -87,6 +89,10 @@ def check_settings(settings: Settings) -> list[str]:
         losses.get(settings.loss)
     except ValueError as error:
         raise UsageError(f"--loss: {error}") from error
+    if not 0 <= settings.seed <= _MAX_SEED:
+        raise UsageError(f"--seed must be from 0 to {_MAX_SEED}, got {settings.seed}")
+    if settings.time_limit is not None and not 0 < settings.time_limit < math.inf:
+        raise UsageError(f"--time-limit must be a number of seconds > 0, got {settings.time_limit:g}")
     if settings.time_limit is not None and method is not Method.AUTO:
         raise UsageError(f"--time-limit needs --method auto, got --method {method}")
     if settings.grouped and method is Method.SELECTIVENET:

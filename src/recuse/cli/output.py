@@ -82,7 +82,7 @@ def _line(message: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; NaN becomes None.
+    """Return a value as JSON can hold it; NaN and other missing values become None.
 
     Examples
     --------
@@ -96,6 +96,8 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas is not imported for this
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 

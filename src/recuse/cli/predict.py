@@ -89,21 +89,22 @@ def _run(
     encoding: str | None,
     printer: Output,
 ) -> None:
-    from recuse import load
     from recuse.cli import served_table
     from recuse.cli.columns import check_column
     from recuse.table_files import source_name, write_table
 
-    model, source = load(path), source_name(data)
+    model, source = served_table.load_model(path, choice), source_name(data)
+    cost = served_table.chosen_cost(choice, model)
     table = served_table.read_for(model, data, encoding)
-    kept = list(table.columns) if keep_all else keep or []
+    kept = list(table.columns) if keep_all else list(dict.fromkeys(keep or []))
     for name in kept:
         check_column(table, name, "column to keep", source)
-    problems = served_table.problems_of(model, table, source)
-    row_cost = served_table.checked_cost(choice, model, table, source)
-    used = {*kept, *(each for each in (row_cost, model.cost_) if isinstance(each, str))}
-    served_table.print_problems(problems, used, printer)
-    decision, decisions = _decide(model, table, row_cost)
+    row_cost = served_table.row_costs(cost, model, table, source)
+    costs = {each for each in (cost, model.cost_) if isinstance(each, str)}
+    rows = served_table.rows_for(model, table, costs)
+    problems = served_table.problems_of(model, rows, source)
+    served_table.print_problems(problems, {*kept, *costs}, printer)
+    decision, decisions = _decide(model, rows, row_cost)
     result = _with_kept(table[kept], decisions, printer)
     if output is not None:
         write_table(result, output)
@@ -115,7 +116,7 @@ def _run(
             "rows": len(decision),
             "accepted": int(decision.accepted.sum()),
             "rejected": int((~decision.accepted).sum()),
-            "cost": model.cost_ if row_cost is None else row_cost,
+            "cost": cost,
             "output": output,
             "problems": served_table.problem_records(problems),
             **({"decisions": result.to_dict("records")} if output is None else {}),
@@ -123,26 +124,33 @@ def _run(
     )
 
 
-def _decide(model: ServedModel, table: pd.DataFrame, cost: Any) -> tuple[Decision, pd.DataFrame]:
+def _decide(model: ServedModel, rows: pd.DataFrame, cost: Any) -> tuple[Decision, pd.DataFrame]:
     """Return the decisions, and as a table with the expected loss if the model has one."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
-        decision = model.decide(table, cost=cost)
-        frame = decision.to_frame()
-        if model.info()["has_expected_loss"]:
-            frame["expected_loss"] = model.expected_loss(table)
+    from recuse.cli import served_table
+
+    decision = served_table.decide(model, rows, cost)
+    frame = decision.to_frame()
+    if model.info()["has_expected_loss"]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
+            frame["expected_loss"] = model.expected_loss(rows)
     return decision, frame
 
 
 def _with_kept(kept: pd.DataFrame, decisions: pd.DataFrame, printer: Output) -> pd.DataFrame:
-    """Put the kept columns before the decisions; a name that both have gets a prefix."""
+    """Put the kept columns before the decisions; a name that both have gets a prefix that makes it new."""
     import pandas as pd
 
     taken = [name for name in kept.columns if name in decisions.columns]
     if taken:
         printer.warn(f"columns of the data with the name of a result are written as input_NAME: {short(taken, 10)}")
-    renamed = kept.rename(columns={name: f"input_{name}" for name in taken})
-    return pd.concat([renamed, decisions], axis=1)
+    used, renamed = {*kept.columns, *decisions.columns}, {}
+    for name in taken:
+        renamed[name] = f"input_{name}"
+        while renamed[name] in used:
+            renamed[name] = f"input_{renamed[name]}"
+        used.add(renamed[name])
+    return pd.concat([kept.rename(columns=renamed), decisions], axis=1)
 
 
 def _first_rows(result: pd.DataFrame) -> Table:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from recuse.cli import options
 from recuse.cli.costs import CostChoice, parse_cost
-from recuse.cli.labelled import read_labelled
-from recuse.cli.output import Output
-from recuse.usage_errors import UNUSABLE, one_sentence_errors
+from recuse.cli.labelled import LabelledTable, read_labelled
+from recuse.cli.output import Output, short
+from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 __all__ = ["report"]
 
@@ -68,27 +68,28 @@ def _run(
     encoding: str | None,
     output: Output,
 ) -> None:
-    from recuse import load
     from recuse.cli.columns import check_column
+    from recuse.cli.served_table import data_rows, load_model
     from recuse.report import write
 
-    model = load(path)
+    model = load_model(path, choice)
     table = read_labelled(model, data, target, choice, encoding, output, tuple(group))
     for name in group:
-        check_column(table.rows, name, "group", table.source)
+        check_column(table.cells, name, "group", table.source)
     known = None
     if training is not None:
-        of_training = read_labelled(model, training, target, choice, encoding, Output(as_json=False, quiet=True))
+        silent = Output(as_json=True)
+        of_training = read_labelled(model, training, target, choice, encoding, silent, tuple(group))
         known = (of_training.rows, of_training.y.to_numpy())
     money = None if choice is None or choice.money is None else asdict(choice.money)
-    with warnings.catch_warnings():
+    with data_rows(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
         write(
             model,
             table.rows,
             table.y.to_numpy(),
             page,
-            group=group or None,
+            group=_groups(table, group),
             cost=table.cost,
             training=known,
             money=money,
@@ -97,3 +98,12 @@ def _run(
     size = page.stat().st_size
     output.say(f"{table.describe()}: the page is {options.escaped(str(page))} ({size / 1e6:.1f} MB).")
     output.finish({"page": str(page), "bytes": size, "rows": len(table.rows), "rows_without_target": table.left_out})
+
+
+def _groups(table: LabelledTable, names: list[str]) -> Any:
+    """Return the groups as names of columns, or as values if the model reads no column of that name."""
+    if not names or all(name in table.rows.columns for name in names):
+        return names or None
+    if len(names) > 1:
+        raise UsageError(f"--group must be given once for a model without these names of columns, got {short(names)}")
+    return table.cells[names[0]]

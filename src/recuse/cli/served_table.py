@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recuse.cli.options import escaped
@@ -13,11 +18,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from recuse.cli.costs import CostChoice
+    from recuse.decision import Decision
     from recuse.model_file.schema import ColumnSchema, TableSchema
     from recuse.model_file.served import ServedModel
     from recuse.model_file.table_report import TableProblem
 
-__all__ = ["checked_cost", "print_problems", "problem_records", "problems_of", "read_for", "table_schema"]
+__all__ = [
+    "chosen_cost",
+    "data_rows",
+    "decide",
+    "load_model",
+    "print_problems",
+    "problem_records",
+    "problems_of",
+    "read_for",
+    "row_costs",
+    "rows_for",
+    "table_schema",
+]
+
+_PLACE = re.compile(r"at row (\d+)(?: \(label (\d+)\))?")  # of the library, which counts from 0
 
 _LINES = {
     "wrong type": "{rows} with {example!r} where training had {expected}",
@@ -25,6 +45,16 @@ _LINES = {
     "new missing value": "{rows} without a value, which training always had",
     "outside the training range": "{rows} outside the training range {expected}, such as {example}",
 }
+
+
+def load_model(path: Path, choice: CostChoice | None) -> ServedModel:
+    """Load a model, and check that it can use the cost that is given."""
+    from recuse import load
+    from recuse.cli.costs import check_money
+
+    model = load(path)
+    check_money(choice, model.loss_.name)
+    return model
 
 
 def table_schema(model: ServedModel) -> TableSchema:
@@ -51,19 +81,40 @@ def read_for(model: ServedModel, path: str, encoding: str | None) -> pd.DataFram
 
 def _as_text(cells: pd.Series[Any]) -> pd.Series[Any]:
     """Return whole numbers and truth values of a Parquet or Arrow file as the text that a CSV file has."""
-    return cells if cells.dtype.kind not in "iub" else cells.map(str)
+    from pandas.api.types import infer_dtype
+
+    kind = infer_dtype(cells, skipna=True)
+    if kind == "floating" and (cells.dropna() % 1 == 0).all():  # whole numbers with gaps
+        return cells.astype(object).map(lambda cell: str(int(cell)), na_action="ignore")
+    if kind in ("boolean", "integer"):
+        return cells.astype(object).map(str, na_action="ignore")
+    return cells
 
 
 def _as_values(cells: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
     """Return the truth values of a CSV file, where the training rows had truth values."""
     values = {level.text.lower(): level.value for level in column.levels if isinstance(level.value, bool)}
-    if not values or cells.dtype.kind == "b":
+    if not values:
         return cells
     return cells.astype(object).map(lambda cell: values.get(str(cell).lower(), cell), na_action="ignore")
 
 
+def rows_for(model: ServedModel, table: pd.DataFrame, others: Iterable[str]) -> pd.DataFrame:
+    """Return the table as the model reads it.
+
+    The names of columns can be numbers, which are text in a CSV file. A model of an array reads columns by position, so
+    the columns of the target and of the cost, `others`, are left out.
+    """
+    schema = table_schema(model)
+    if schema.matrix is not None:
+        known = {*others, *(model.info()["targets"]["names"] or ())}
+        return table[[name for name in table.columns if name not in known]]
+    return table.rename(columns={str(each.name): each.name for each in schema.columns})
+
+
 def problems_of(model: ServedModel, table: pd.DataFrame, path: str) -> list[TableProblem]:
-    """Compare a table with the training rows; raise an error if columns are missing."""
+    """Compare the rows of `rows_for` with the training rows; raise an error if columns are missing."""
+    from recuse.cli.columns import check_finite
     from recuse.model_file.table_report import MISSING_COLUMN, table_report
 
     schema = table_schema(model)
@@ -74,20 +125,52 @@ def problems_of(model: ServedModel, table: pd.DataFrame, path: str) -> list[Tabl
     if absent:
         several = "the columns" if len(absent) > 1 else "the column"
         raise ValueError(f"{path} must have {several} {short(absent, 10)}, as in training")
+    named = table if schema.matrix is None else table.set_axis([column.name for column in schema.columns], axis=1)
+    check_finite(named, [column.name for column in schema.columns if column.kind == "number"], path)
     return problems
 
 
-def checked_cost(choice: CostChoice | None, model: ServedModel, table: pd.DataFrame, path: str) -> float | str | None:
-    """Return the cost for `decide`; raise an error if there is none or if its column is missing."""
-    from recuse.cli.columns import check_column
-
-    cost = None if choice is None else choice.value
-    column = cost if cost is not None else model.cost_
-    if column is None:
+def chosen_cost(choice: CostChoice | None, model: ServedModel) -> float | str:
+    """Return the cost that is given, or else that of the model: a number or the name of a column."""
+    cost = model.cost_ if choice is None else choice.value
+    if cost is None:
         raise UsageError("the model has no cost of its own: give --cost, a number or column:NAME")
-    if isinstance(column, str):
-        check_column(table, column, "cost column", path)
     return cost
+
+
+def row_costs(cost: float | str, model: ServedModel, table: pd.DataFrame, path: str) -> float | pd.Series[float]:
+    """Return the cost for `decide`; raise an error if its column is missing or holds anything else."""
+    from recuse.cli.columns import check_column, check_range, costs_of
+
+    if isinstance(cost, str):
+        check_column(table, cost, "cost column", path)
+        values = costs_of(table, cost, path)
+        if model.cost_range_ is not None:
+            check_range(values, *model.cost_range_, f"the cost column {cost!r} of {path}")
+        return values
+    if model.cost_range_ is not None and not model.cost_range_[0] <= cost <= model.cost_range_[1]:
+        low, high = model.cost_range_
+        raise ValueError(f"--cost must be from {low:g} to {high:g}, as in training, got {cost:g}")
+    return cost
+
+
+def decide(model: ServedModel, rows: pd.DataFrame, cost: float | pd.Series[float]) -> Decision:
+    """Decide about rows; errors count the rows from 1, without the header."""
+    with data_rows(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
+        return model.decide(rows, cost=cost)
+
+
+@contextmanager
+def data_rows() -> Iterator[None]:
+    """Count rows in errors of the library as the command line does."""
+    try:
+        yield
+    except ValueError as error:
+        if not _PLACE.search(str(error)):
+            raise
+        text = _PLACE.sub(lambda found: f"in data row {int(found[2] or found[1]) + 1:,}", str(error))
+        raise ValueError(text) from error
 
 
 def print_problems(problems: list[TableProblem], used: set[str], output: Output) -> None:
