@@ -1,6 +1,7 @@
 """recuse evaluate, inspect, export and datasets."""
 
 import hashlib
+import re
 
 import numpy as np
 import onnxruntime
@@ -37,6 +38,14 @@ def test_evaluate_takes_another_target_and_another_cost(command, folder, model, 
     assert other["measures"]["always_reject"] == 3
     line = command.error_of("evaluate", model, tmp_path / "paid.csv", "--target", "a", "--target", "b", code=2)
     assert line == "--target must be given 1 time, once for each target"
+
+
+def test_the_page_counts_rows_from_one(command, folder, model, tmp_path):
+    table = pd.read_csv(folder / "labelled.csv", dtype=str)[2:11]
+    table.to_csv(tmp_path / "few.csv", index=False)  # the first row has no target
+    command.succeed("report", model, tmp_path / "few.csv", "-o", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert set(re.findall(r'"label":"(\d+)"', page)) == {str(row) for row in range(2, 10)}
 
 
 def test_a_target_has_no_other_role(command, folder, model):

@@ -82,15 +82,16 @@ def _run(
         of_training = read_labelled(model, training, target, choice, encoding, silent, tuple(group))
         known = (of_training.rows, of_training.y.to_numpy())
     money = None if choice is None or choice.money is None else asdict(choice.money)
-    with data_rows(), warnings.catch_warnings():
+    rows = table.rows.set_axis(table.rows.index + 1)  # the page names rows as messages do
+    with data_rows(first=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
         write(
             model,
-            table.rows,
+            rows,
             table.y.to_numpy(),
             page,
             group=_groups(table, group),
-            cost=table.cost,
+            cost=table.cost if isinstance(table.cost, float) else table.cost.to_numpy(),
             training=known,
             money=money,
             title=title,
@@ -106,4 +107,4 @@ def _groups(table: LabelledTable, names: list[str]) -> Any:
         return names or None
     if len(names) > 1:
         raise UsageError(f"--group must be given once for a model without these names of columns, got {short(names)}")
-    return table.cells[names[0]]
+    return table.cells[names[0]].set_axis(table.rows.index + 1)

@@ -162,14 +162,14 @@ def decide(model: ServedModel, rows: pd.DataFrame, cost: float | pd.Series[float
 
 
 @contextmanager
-def data_rows() -> Iterator[None]:
-    """Count rows in errors of the library as the command line does."""
+def data_rows(first: int = 0) -> Iterator[None]:
+    """Count rows in errors of the library as the command line does, if `first` is the label of the first row."""
     try:
         yield
     except ValueError as error:
         if not _PLACE.search(str(error)):
             raise
-        text = _PLACE.sub(lambda found: f"in data row {int(found[2] or found[1]) + 1:,}", str(error))
+        text = _PLACE.sub(lambda found: f"in data row {int(found[2] or found[1]) + 1 - first:,}", str(error))
         raise ValueError(text) from error
 
 
