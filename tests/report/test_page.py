@@ -10,6 +10,7 @@ from sklearn.linear_model import Ridge
 
 import recuse
 from recuse import RcRRegressor, RiskRejector, SelectiveNetRegressor, datasets, report
+from recuse.guarantees import by_cost_within_budget
 from recuse.report.decisions import row_decisions
 
 (X, Y), _, (NEW, Y_NEW) = datasets.split(datasets.load("auto_mpg"), repeat=0)
@@ -119,6 +120,58 @@ def test_errors(model, tmp_path):
     assert not path.exists()
 
 
+def test_within_a_budget_costs_per_row_reject_as_the_library_does():
+    model = RiskRejector(Ridge(), **QUICK).fit(X, Y)
+    cost = np.where(np.arange(len(NEW)) % 2, 0.5, 12.0)
+    decision = model.decide(NEW, cost=cost)
+    rows = row_decisions(model, NEW, decision, decision.loss.of_rows(decision.prediction - np.asarray(Y_NEW)))
+    np.testing.assert_array_equal(rows.accepted(1.0), decision.accepted[rows.order])
+    expected = decision.score > by_cost_within_budget(decision.score, 0.2, finite_sample=False)
+    np.testing.assert_array_equal(rows.accepted(1.0, 0.2), expected[rows.order])
+
+
+def test_small_groups_keep_their_flags(model, tmp_path):
+    risky = np.argsort(model.expected_loss(NEW))[-10:]
+    group = np.array(["plain"] * len(NEW), dtype=object)
+    group[risky] = None
+    report.write(model, NEW, Y_NEW, tmp_path / "report.html", group=group, cost=20.0)
+    (found,) = content(tmp_path / "report.html")["groups"]
+    assert found["flags"][found["labels"].index("missing")]["rejected_more"]
+
+
+def test_training_targets_are_matched_by_label(model, tmp_path):
+    shuffled = pd.Series(Y, index=X.index).sample(frac=1, random_state=0)
+    pages = []
+    for number, y in enumerate((pd.Series(Y, index=X.index), shuffled)):
+        path = tmp_path / f"{number}.html"
+        report.write(model, NEW, Y_NEW, path, training=(X, y))
+        pages.append(content(path)["examples"])
+    assert pages[0] == pages[1]
+    with pytest.raises(ValueError, match="the training rows must have the column 'weight'"):
+        report.write(model, NEW, Y_NEW, tmp_path / "report.html", training=(X.drop(columns="weight"), Y))
+    with pytest.raises(ValueError, match=f"as many targets as rows, {len(X)}, got 3"):
+        report.write(model, NEW, Y_NEW, tmp_path / "report.html", training=(X, np.asarray(Y)[:3]))
+
+
+def test_money_sets_the_cost_and_needs_the_squared_loss(model, tmp_path):
+    path, money = tmp_path / "report.html", {"error": 10, "error_cost": 50, "review_cost": 18}
+    report.write(model, NEW, Y_NEW, path, money=money)
+    assert content(path)["rows"]["positions"][content(path)["rows"]["start"]] == 36.0
+    absolute = RiskRejector(Ridge(), loss="absolute", **QUICK).fit(X, Y)
+    with pytest.raises(ValueError, match="money needs a model of the squared loss, got the absolute loss"):
+        report.write(absolute, NEW, Y_NEW, path, money=money)
+
+
+def test_durations_are_in_seconds(tmp_path):
+    frame = X.assign(time=pd.to_timedelta(X["weight"], unit="m"))
+    model = RiskRejector(Ridge(), **QUICK).fit(frame, Y)
+    new = NEW.assign(time=pd.to_timedelta(NEW["weight"], unit="m"))
+    path = tmp_path / "report.html"
+    report.write(model, new, Y_NEW, path, training=(frame, Y))
+    curves = [each for each in content(path)["drivers"]["curves"] if each["column"] == "time"]
+    assert all(60 * 1000 < value < 60 * 6000 for each in curves for value in each["values"])
+
+
 def test_arrays_without_names(tmp_path):
     numbers = X.to_numpy(float)
     array_model = RiskRejector(Ridge(), **QUICK).fit(numbers, np.asarray(Y))
@@ -129,6 +182,8 @@ def test_arrays_without_names(tmp_path):
 def test_text_that_would_end_the_script_is_escaped(tmp_path):
     frame = X.assign(note=np.where(X["weight"] > 3000, "</script><b>", "plain"))
     model = RiskRejector(Ridge(), **QUICK).fit(frame, Y)
-    new = pd.DataFrame(NEW).assign(note="</script><b>")
-    report.write(model, new, Y_NEW, tmp_path / "report.html", group="note")
-    assert content(tmp_path / "report.html")["groups"][0]["labels"] == ["</script><b>"]
+    new = pd.DataFrame(NEW).assign(note="</script><b>", other="<!--<script>")
+    path = tmp_path / "report.html"
+    report.write(model, new, Y_NEW, path, group=["note", "other"], title="{{content}}")
+    assert [each["labels"] for each in content(path)["groups"]] == [["</script><b>"], ["<!--<script>"]]
+    assert "<!--" not in path.read_text(encoding="utf-8")

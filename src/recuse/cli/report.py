@@ -79,7 +79,8 @@ def _run(
     known = None
     if training is not None:
         silent = Output(as_json=True)
-        of_training = read_labelled(model, training, target, choice, encoding, silent, tuple(group))
+        no_cost = CostChoice(1.0)  # the page does not use costs of training rows
+        of_training = read_labelled(model, training, target, no_cost, encoding, silent)
         known = (of_training.rows, of_training.y.to_numpy())
     money = None if choice is None or choice.money is None else asdict(choice.money)
     rows = table.rows.set_axis(table.rows.index + 1)  # the page names rows as messages do

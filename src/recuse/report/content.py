@@ -16,8 +16,9 @@ from recuse import audit
 from recuse._version import __version__
 from recuse.audit.membership import read_groups
 from recuse.costs import from_money
-from recuse.dataframes import aligned, aligned_columns, row_index, to_pandas
+from recuse.dataframes import aligned, aligned_columns, row_index
 from recuse.decision import Decision
+from recuse.losses import SQUARED
 from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.model_file.table_report import table_report
 from recuse.report.decisions import RowDecisions, has_expected_loss, row_decisions
@@ -74,8 +75,10 @@ def content_of(request: Request) -> dict[str, Any]:
     model = request.model
     if not isinstance(model.schema, TableSchema):
         raise ValueError("a report needs a model of tables, got a model of images")
-    X = to_pandas(request.X)
-    decision = model.decide(X, cost=request.cost)
+    X = model._reader.table_of(request.X)
+    cost = from_money(**request.money) if request.cost is None and request.money is not None else request.cost
+    decision = model.decide(X, cost=cost)
+    _check(request, decision)
     target = aligned_columns(aligned(request.y, row_index(X), "y"), decision.target_names, "y")
     target = np.asarray(target, dtype=np.float64).reshape(decision.prediction.shape)
     if not np.isfinite(target).all():
@@ -100,9 +103,18 @@ def content_of(request: Request) -> dict[str, Any]:
         "examples": _examples(request, frame, decision, target, loss, columns),
         "groups": _groups(request, X, decision, target, rows),
         "problems": [asdict(problem) for problem in table_report(model.schema, frame_of(X, model.schema))],
-        "drift": _drift(request, frame, random),
+        "drift": _drift(request, frame, decision, random),
         "certificates": _certificates(request),
     }
+
+
+def _check(request: Request, decision: Decision) -> None:
+    """Raise an error if prices or a certificate do not fit the model."""
+    if request.money is not None and decision.loss != SQUARED:
+        raise ValueError(f"money needs a model of the squared loss, got the {decision.loss.name} loss")
+    certificate = request.certificate
+    if certificate is not None and certificate.model_fingerprint != request.model.fingerprint:
+        raise ValueError("certificate must be one of this model, got the certificate of another model")
 
 
 def frame_of(X: Any, schema: TableSchema) -> pd.DataFrame:
@@ -124,6 +136,7 @@ def _packed_rows(rows: RowDecisions) -> dict[str, Any]:
         "threshold": _packed(rows.threshold),
         "loss": _packed(rows.loss),
         "unit": None if constant else _packed(rows.unit),
+        "expected": None if rows.expected is None else _packed(rows.expected),
         "positions": rows.positions.tolist(),
         "start": rows.start,
         "by_row": rows.by_row,
@@ -231,8 +244,7 @@ def _shown_rows(
     rows, near = frame.iloc[places], None
     shown = [column.name for column in columns[:_SHOWN_COLUMNS]]
     if request.training is not None and len(places):
-        training = frame_of(to_pandas(request.training[0]), request.model.schema).reset_index(drop=True)
-        training_target = np.asarray(request.training[1], dtype=np.float64)
+        training, training_target = _training_rows(request, decision)
         near = nearest_rows(rows, training, columns)
     result = []
     for number, place in enumerate(places.tolist()):
@@ -254,6 +266,22 @@ def _shown_rows(
             }
         )
     return result
+
+
+def _training_rows(request: Request, decision: Decision) -> tuple[pd.DataFrame, Floats]:
+    """Return the training rows and their targets, matched by label and checked."""
+    assert request.training is not None
+    given, target = request.training
+    table, schema = request.model._reader.table_of(given), request.model.schema
+    frame = frame_of(table, schema)
+    absent = [name for name in schema.names if name not in frame.columns]
+    if absent:
+        raise ValueError(f"the training rows must have the column {absent[0]!r}, got {list(frame.columns)!r:.300}")
+    values = aligned_columns(aligned(target, row_index(table), "y of training"), decision.target_names, "y of training")
+    numbers = np.asarray(values, dtype=np.float64)
+    if len(numbers) != len(frame):
+        raise ValueError(f"training must have as many targets as rows, {len(frame)}, got {len(numbers)}")
+    return frame.reset_index(drop=True), numbers
 
 
 def _label(X: Any, place: int) -> str:
@@ -294,7 +322,11 @@ def _group_audit(
     if len(sample) > _AUDIT_ROWS:
         sample = np.sort(np.random.RandomState(request.random_state).choice(sample, _AUDIT_ROWS, replace=False))
     table = audit.groups(
-        _without_index(decision)[sample], target[sample], labels[codes][sample], random_state=request.random_state
+        _without_index(decision)[sample],
+        target[sample],
+        labels[codes][sample],
+        min_rows=1,  # small groups are pooled already
+        random_state=request.random_state,
     ).set_index("group")
     flags = [
         {
@@ -320,7 +352,7 @@ def _finite(value: Any) -> float | None:
 def _group_columns(request: Request, X: Any) -> list[tuple[str, NDArray[Any]]]:
     """Return the values of each column of groups: the name of a column, several names, or one array."""
     group = [request.group] if isinstance(request.group, str) else request.group
-    if isinstance(group, list | tuple) and all(isinstance(name, str) for name in group) and isinstance(X, pd.DataFrame):
+    if _are_names(group, X):
         absent = [name for name in group if name not in X.columns]
         if absent:
             raise ValueError(f"group must name columns of X, got {absent[0]!r}, not among {list(X.columns)!r:.300}")
@@ -329,11 +361,19 @@ def _group_columns(request: Request, X: Any) -> list[tuple[str, NDArray[Any]]]:
     return [(name, np.asarray(aligned(group, row_index(X), "group")))]
 
 
-def _drift(request: Request, frame: pd.DataFrame, random: np.random.RandomState) -> list[dict[str, Any]] | None:
+def _are_names(group: Any, X: Any) -> bool:
+    """Whether groups are names of columns, and not one value for each row."""
+    texts = isinstance(group, list | tuple) and all(isinstance(name, str) for name in group)
+    return texts and isinstance(X, pd.DataFrame) and (len(group) != len(X) or all(name in X.columns for name in group))
+
+
+def _drift(
+    request: Request, frame: pd.DataFrame, decision: Decision, random: np.random.RandomState
+) -> list[dict[str, Any]] | None:
     """Compare the rows with the training rows."""
     if request.training is None:
         return None
-    training = frame_of(to_pandas(request.training[0]), request.model.schema)[request.model.schema.names]
+    training = _training_rows(request, decision)[0][request.model.schema.names]
     both = [
         table.iloc[np.sort(random.choice(len(table), min(len(table), _AUDIT_ROWS), replace=False))]
         for table in (training, frame)

@@ -35,6 +35,9 @@ class RowDecisions:
         Loss of the prediction.
     unit : ndarray of shape (row,)
         Cost of a row where the slider is at 1; its cost elsewhere is the position times the unit.
+    expected : ndarray of shape (row,) or None
+        Expected loss, if costs differ by row and it is known. Within a budget, the rows with the lowest cost minus
+        expected loss are then rejected, and not those with the highest threshold.
     order : ndarray of shape (row,)
         Place of each sorted row in the table.
     positions : ndarray of shape (position,)
@@ -48,6 +51,7 @@ class RowDecisions:
     threshold: Floats
     loss: Floats
     unit: Floats
+    expected: Floats | None
     order: NDArray[np.intp]
     positions: Floats
     start: int
@@ -60,8 +64,14 @@ class RowDecisions:
 
     def accepted(self, position: float, budget: float = 1.0) -> NDArray[np.bool_]:
         """Return whether each sorted row is accepted, if at most a share `budget` of the rows may be rejected."""
-        by_cost = int(np.searchsorted(self.threshold, position, side="left"))
-        return np.arange(len(self.loss)) < max(by_cost, len(self.loss) - self.rows_of(budget))
+        accepted = self.threshold < position
+        allowed = self.rows_of(budget)
+        if (~accepted).sum() <= allowed:
+            return accepted
+        if self.expected is None:
+            return np.arange(len(self.loss)) < len(self.loss) - allowed
+        score = position * self.unit - self.expected
+        return np.asarray(score >= np.partition(score, allowed)[allowed])
 
     def rows_of(self, budget: float) -> int:
         """Return the number of rows that a budget allows to reject."""
@@ -93,7 +103,8 @@ def row_decisions(model: Any, X: Any, decision: Decision, loss: Floats) -> RowDe
     else:
         threshold = _searched(model, X, unit, positions)
     order = np.lexsort([-decision.score, threshold])
-    return RowDecisions(threshold[order], loss[order], unit[order], order, positions, start, by_row)
+    by_score = (cost - decision.score)[order] if by_row and known else None
+    return RowDecisions(threshold[order], loss[order], unit[order], by_score, order, positions, start, by_row)
 
 
 def has_expected_loss(model: Any) -> bool:

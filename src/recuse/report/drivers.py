@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from recuse.model_file.schema import ColumnSchema
 from recuse.report.decisions import has_expected_loss
+from recuse.tabular.cells import read_numbers
 
 __all__ = ["Dependence", "Importance", "dependence", "importances"]
 
@@ -79,10 +80,10 @@ def dependence(
     column : ColumnSchema
     """
     is_number = column.kind == "number"
+    shown: list[Any] = []
     known = X[column.name].dropna()
     if is_number:
-        numbers = pd.to_numeric(known, errors="coerce").dropna()
-        values = np.unique(numbers.quantile(np.linspace(0.02, 0.98, _POINTS))).tolist() if len(numbers) else []
+        values, shown = _quantiles(known)
     else:
         values = known.value_counts().index[:_LEVELS].tolist()
     if len(values) < 2:
@@ -90,8 +91,20 @@ def dependence(
     some = np.sort(random.choice(len(X), min(len(X), _CURVE_ROWS), replace=False))
     rows, costs = X.iloc[some], cost[some]
     mean = [_mean_outcome(model, _with(rows, column.name, value), costs) for value in values]
-    shown = values if is_number else [str(value) for value in values]
+    shown = shown if is_number else [str(value) for value in values]
     return Dependence(str(column.name), shown, mean, is_number)
+
+
+def _quantiles(cells: pd.Series) -> tuple[list[Any], list[Any]]:
+    """Return cells at some quantiles, and their numbers; durations are in seconds."""
+    numbers, _ = read_numbers(cells)
+    order = np.argsort(numbers)[: int((~np.isnan(numbers)).sum())]
+    if len(order) == 0:
+        return [], []
+    places = order[np.unique(np.linspace(0.02, 0.98, _POINTS) * (len(order) - 1)).astype(np.intp)]
+    _, first = np.unique(numbers[places], return_index=True)
+    chosen = places[first]
+    return cells.iloc[chosen].tolist(), numbers[chosen].tolist()
 
 
 def _with(rows: pd.DataFrame, name: str | int, value: Any) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.model_file.schema import ColumnSchema
+from recuse.tabular.cells import read_dates, read_numbers
 
 __all__ = ["nearest_rows"]
 
@@ -44,10 +45,11 @@ def nearest_rows(
 
 
 def _numbers(column: pd.Series, kind: ColumnSchema) -> NDArray[np.float64]:
+    """Return numbers in the units of the schema: durations and dates in seconds; NaN if missing."""
     if kind.kind == "number":
-        return pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    times = pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601")
-    return np.where(times.isna(), np.nan, times.to_numpy("datetime64[us]").astype(np.int64) / 1e6)
+        return read_numbers(column)[0]
+    times, _ = read_dates(column, kind.zone)
+    return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)
 
 
 def _texts(column: pd.Series) -> NDArray[np.object_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from html import escape
@@ -94,14 +95,11 @@ def _page(content: dict[str, Any]) -> str:
     """Insert the content into the template."""
     assets = files("recuse.report") / "assets"
     template = (assets / "report.html").read_text(encoding="utf-8")
-    # "</" would end the script element
-    data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
-    template = template.replace("{{title}}", escape(content["title"]))
     parts = {
-        "{{style}}": (assets / "report.css").read_text(encoding="utf-8"),
-        "{{script}}": (assets / "report.js").read_text(encoding="utf-8"),
-        "{{content}}": data,
+        "title": escape(content["title"]),
+        "style": (assets / "report.css").read_text(encoding="utf-8"),
+        "script": (assets / "report.js").read_text(encoding="utf-8"),
+        # "<" could end the script element, or start a comment in it
+        "content": json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
-    for mark, text in parts.items():
-        template = template.replace(mark, text, 1)
-    return template
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark.group(1)], template)

@@ -13,6 +13,7 @@
   const threshold = unpack(content.rows.threshold, Float64Array);
   const loss = unpack(content.rows.loss, Float64Array);
   const unit = content.rows.unit ? unpack(content.rows.unit, Float64Array) : null;
+  const expected = content.rows.expected ? unpack(content.rows.expected, Float64Array) : null;
   const n = loss.length, positions = content.rows.positions, fixed = positions.length === 1;
 
   const sums = value => {
@@ -26,43 +27,63 @@
   const unitsOf = (from, to) => (unitSum ? unitSum[to] - unitSum[from] : to - from);
   const unitSquaresOf = (from, to) => (unitSquareSum ? unitSquareSum[to] - unitSquareSum[from] : to - from);
 
-  // number of rows accepted at a position and a budget: all below the position, and more if too many would be rejected
-  const acceptedCount = (position, budget) => {
+  // number of rows accepted by cost at a position
+  const acceptedByCost = position => {
     let low = 0, high = n;
     while (low < high) {
       const middle = (low + high) >> 1;
       if (threshold[middle] < position) low = middle + 1; else high = middle;
     }
-    return Math.max(low, n - Math.floor(budget * n + 1e-9));
+    return low;
+  };
+
+  // the accepted rows at a position and a budget: the first k rows or, if costs differ by row and too many would be
+  // rejected, those with the largest cost minus expected loss
+  const selection = (position, budget) => {
+    const k = acceptedByCost(position), allowed = Math.floor(budget * n + 1e-9);
+    if (n - k <= allowed) return {k, has: i => i < k};
+    if (!expected) return {k: n - allowed, has: i => i < n - allowed};
+    const score = Float64Array.from(expected, (value, i) => position * unit[i] - value);
+    const cut = Float64Array.from(score).sort()[allowed];
+    return {k: null, has: i => score[i] >= cut};
   };
 
   const measures = (position, budget) => {
-    const k = acceptedCount(position, budget);
-    let below = 0, belowRejected = 0, aboveAccepted = 0, oracle = 0;
+    const {has} = selection(position, budget);
+    let below = 0, belowRejected = 0, aboveAccepted = 0, oracle = 0, count = 0, accepted = 0, rejected = 0, paidCost = 0;
     for (let i = 0; i < n; i++) {
-      const cost = position * unitOf(i);
-      if (loss[i] < cost) { below++; if (i >= k) belowRejected++; oracle += loss[i]; }
-      else { if (i < k) aboveAccepted++; oracle += cost; }
+      const cost = position * unitOf(i), taken = has(i);
+      if (taken) { count++; accepted += loss[i]; } else { rejected += loss[i]; paidCost += cost; }
+      if (loss[i] < cost) { below++; if (!taken) belowRejected++; oracle += loss[i]; }
+      else { if (taken) aboveAccepted++; oracle += cost; }
     }
     return {
-      rcr_loss: (lossSum[k] + position * unitsOf(k, n)) / n,
+      rcr_loss: (accepted + paidCost) / n,
       always_accept: lossSum[n] / n,
       always_reject: position * unitsOf(0, n) / n,
       oracle: oracle / n,
-      rejection_rate: (n - k) / n,
-      accepted_loss: lossSum[k] / k,
-      rejected_loss: (lossSum[n] - lossSum[k]) / (n - k),
+      rejection_rate: (n - count) / n,
+      accepted_loss: accepted / count,
+      rejected_loss: rejected / (n - count),
       false_rejection_rate: belowRejected / below,
       false_acceptance_rate: aboveAccepted / (n - below),
     };
   };
 
   // mean loss and the half width of its 95% interval
+  const interval = (sum, squares) => {
+    const mean = sum / n;
+    return [mean, 1.96 * Math.sqrt(Math.max(squares / n - mean * mean, 0) / n)];
+  };
   const paid = (position, budget) => {
-    const k = acceptedCount(position, budget);
-    const mean = (lossSum[k] + position * unitsOf(k, n)) / n;
-    const square = (squareSum[k] + position * position * unitSquaresOf(k, n)) / n;
-    return [mean, 1.96 * Math.sqrt(Math.max(square - mean * mean, 0) / n)];
+    const {k, has} = selection(position, budget);
+    if (k !== null) return interval(lossSum[k] + position * unitsOf(k, n), squareSum[k] + position * position * unitSquaresOf(k, n));
+    let sum = 0, squares = 0;
+    for (let i = 0; i < n; i++) {
+      const value = has(i) ? loss[i] : position * unit[i];
+      sum += value; squares += value * value;
+    }
+    return interval(sum, squares);
   };
   const acceptedMean = k => {
     const mean = lossSum[k] / k;
@@ -220,7 +241,9 @@
       replace('cost-curve', make('p', {class: 'note'}, 'This model decides at one cost only, the cost that it was fitted for.'));
       return;
     }
-    const points = positions.map(each => [each, ...paid(each, budget)]);
+    // every position needs its own order of the rows if costs differ by row and the budget is limited
+    const some = expected && budget < 1 ? positions.filter((_, i) => i % 5 === 0) : positions;
+    const points = some.map(each => [each, ...paid(each, budget)]);
     const accept = lossSum[n] / n;
     const top = 1.25 * Math.max(accept, ...points.map(([, mean, half]) => mean + half));
     const chart = new Chart({x: [positions[0], positions[positions.length - 1]], y: [0, top], logX: true, xLabel: costWord, yLabel: 'loss per row', label: 'Loss per row against the cost'});
@@ -255,12 +278,12 @@
   const groups = (content.groups || []).map(each => ({...each, codes: unpack(each.codes, Uint16Array)}));
   const groupTables = () => {
     if (!groups.length) return;
-    const k = acceptedCount(positions[state.place], state.budget / 100);
+    const {has} = selection(positions[state.place], state.budget / 100);
     replace('groups', ...groups.flatMap(({column, labels, codes, flags}) => {
       const total = labels.map(() => 0), rejected = labels.map(() => 0), lost = labels.map(() => 0);
       for (let i = 0; i < n; i++) {
         total[codes[i]]++;
-        if (i < k) lost[codes[i]] += loss[i]; else rejected[codes[i]]++;
+        if (has(i)) lost[codes[i]] += loss[i]; else rejected[codes[i]]++;
       }
       const flag = each => {
         const words = [each.rejected_more && 'rejected more often', each.mispredicted_more && 'larger losses'].filter(Boolean);
@@ -380,7 +403,7 @@
       `All losses on this page are means over the ${rows} rows that were given to the report. They are honest only if the model was not fitted to these rows.`,
       fixed ? 'The model decides at one cost. The slider for rejected rows keeps the rows with the lowest scores.'
         : 'A row is accepted at every cost above its own threshold. The sliders recompute every measure in the browser, from the threshold and the loss of each row.',
-      'With a limit on rejected rows, the rows with the highest thresholds are rejected first.',
+      content.rows.expected ? 'With a limit on rejected rows, the rows whose cost is the smallest compared with their expected loss are rejected first.' : 'With a limit on rejected rows, the rows with the highest thresholds are rejected first.',
       'Importance: each column is shuffled five times in up to 1,000 rows. Curves: up to 300 rows with one column replaced.',
       `Written ${model.date} by recuse ${model.written_by}; the model was saved with ${Object.entries(model.versions).map(([name, version]) => `${name} ${version}`).join(', ')}.`,
     ];
