@@ -15,9 +15,8 @@ from recuse.dataframes import aligned, aligned_columns, float_array, row_index, 
 from recuse.decision import Decision
 from recuse.guarantees.betting import refutes
 from recuse.guarantees.certificate import Certificate, What, needed_rows
-from recuse.guarantees.certified_model import CertifiedModel
 from recuse.guarantees.refusal import refusal
-from recuse.guarantees.request import Request, ScoredRows, check_parameters, cost_limit, stated_cost
+from recuse.guarantees.request import Request, ScoredRows, check_parameters, cost_limit, how_given, stated_cost
 from recuse.guarantees.sequence import BoundedValues, Pilot, thresholds_to_test
 
 __all__ = ["certify", "count_certified", "tail_bound"]
@@ -70,7 +69,8 @@ def certify(
     what : {"accepted_loss", "rcr_loss"}, default="accepted_loss"
         The mean loss of accepted rows, or the mean over all rows of the loss if accepted and the cost if rejected.
     cost : float, array-like, callable or str, optional
-        The cost of a rejection, if it is not that of the model.
+        The cost of a rejection, if it is not that of the model. With an array or a callable, the promise is about new
+        rows with costs from the same distribution, and the certified model needs the costs of new rows.
     cost_bound : float, optional
         Largest cost that the certificate of an RcR loss covers, if rows have different costs; by default `bound`.
     random_state : int, default=0
@@ -119,7 +119,7 @@ def certify(
     threshold = float(thresholds[passed - 1])
     accepted = tested.score > threshold
     above = int(np.sum(tested.loss[accepted] > bound))
-    return Certificate(
+    certificate = Certificate(
         what=what,
         target=request.target,
         delta=request.delta,
@@ -139,8 +139,9 @@ def certify(
         seed=seed,
         data_fingerprint=_fingerprint_of_rows(None if overlap is None else overlap.hashes, X, truth),
         model_fingerprint=str(model.fingerprint),
-        model=CertifiedModel(model, threshold, stated, limit),
+        cost_given=how_given(cost),
     )
+    return certificate.of_model(model)
 
 
 def count_certified(score: Floats, values: BoundedValues, thresholds: Floats, delta: float) -> int:
