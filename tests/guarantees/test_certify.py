@@ -123,7 +123,7 @@ class TestCosts:
         assert result.model.decide(fresh).cost.tolist() == [1.0] * len(fresh)
         assert result.model.decide(fresh, cost="fee").cost.tolist() == [1.0] * len(fresh)
         for other in (5.0, "a", np.ones(len(fresh))):
-            with pytest.raises(ValueError, match="^cost must be the column 'fee', which the certificate is for, got"):
+            with pytest.raises(ValueError, match="cost must be the column 'fee', which the certificate is for, got"):
                 result.model.decide(fresh, cost=other)
 
     @pytest.mark.parametrize("what", ["accepted_loss", "rcr_loss"])
@@ -147,7 +147,7 @@ class TestCosts:
         result = certify(fitted, FRESH, FRESH_Y, target=2.0, bound=60.0)
         assert (result.cost, result.cost_given) == (None, "own")
         assert set(result.model.decide(FRESH).cost) == {2.0}
-        with pytest.raises(ValueError, match="^cost must be that of the model, which the certificate is for, got 1"):
+        with pytest.raises(ValueError, match="cost must be that of the model, which the certificate is for, got 1"):
             result.model.decide(FRESH, cost=1.0)
 
 
@@ -158,7 +158,7 @@ def test_a_model_that_was_fitted_again_is_not_certified():
     np.testing.assert_array_equal(certified.decide(FRESH).accepted, before)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(certified)).decide(FRESH).accepted, before)
     fitted.fit(X[:100], Y[:100])
-    with pytest.raises(ValueError, match="it was fitted again or changed, so certify it again$"):
+    with pytest.raises(ValueError, match="it was fitted again or changed, so certify it again"):
         certified.decide(FRESH)
 
 
