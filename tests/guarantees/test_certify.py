@@ -10,7 +10,7 @@ import pytest
 
 import recuse
 from recuse.decision import Decision
-from recuse.guarantees import CannotCertify, Certificate, certify
+from recuse.guarantees import BoundWarning, CannotCertify, Certificate, certify
 from sample_rows import noisy_rows
 
 X, Y = noisy_rows(200)
@@ -255,7 +255,7 @@ class TestMistakesOfOthers:
         with pytest.raises(CannotCertify, match=r"at least 5,990 accepted rows"):
             certify(ByScore(), X, y, target=0.5, bound=1000.0)
         assert certify(ByScore(), X, y, target=0.5, bound=1.0).tail_bound > 0.005
-        with pytest.warns(UserWarning, match="is the largest loss of the calibration rows"):
+        with pytest.warns(BoundWarning, match="is the largest loss of the calibration rows"):
             certify(ByScore(), X, y, target=0.5, bound=float(y.max() ** 2))
 
     def test_the_tail_bound_holds_for_all_thresholds_at_once(self, certificate):

@@ -16,7 +16,15 @@ from recuse.decision import Decision
 from recuse.guarantees.betting import refutes
 from recuse.guarantees.certificate import Certificate, What, needed_rows
 from recuse.guarantees.refusal import refusal
-from recuse.guarantees.request import Request, ScoredRows, check_parameters, cost_limit, how_given, stated_cost
+from recuse.guarantees.request import (
+    BoundWarning,
+    Request,
+    ScoredRows,
+    check_parameters,
+    cost_limit,
+    how_given,
+    stated_cost,
+)
 from recuse.guarantees.sequence import BoundedValues, Pilot, thresholds_to_test
 
 __all__ = ["certify", "count_certified", "tail_bound"]
@@ -65,7 +73,7 @@ def certify(
         Largest probability that a promise is given which does not hold.
     bound : float
         Losses count as at most `bound`. It must be chosen without the calibration rows: without a bound, no finite
-        number of rows can bound a mean.
+        number of rows can bound a mean. A `BoundWarning` tells if it equals the largest loss of these rows.
     what : {"accepted_loss", "rcr_loss"}, default="accepted_loss"
         The mean loss of accepted rows, or the mean over all rows of the loss if accepted and the cost if rejected.
     cost : float, array-like, callable or str, optional
@@ -227,7 +235,7 @@ def _warn_of_bound(bound: float, loss: Floats) -> None:
         warnings.warn(
             f"bound = {bound:g} is the largest loss of the calibration rows: a bound that is read off these rows makes "
             "the certificate invalid",
-            UserWarning,
+            BoundWarning,
             stacklevel=3,
         )
 

@@ -16,9 +16,13 @@ from recuse.guarantees.certified_model import CostGiven
 from recuse.guarantees.sequence import BoundedValues
 from recuse.validation import is_count, is_rate, require
 
-__all__ = ["Request", "ScoredRows", "check_parameters", "cost_limit", "how_given", "stated_cost"]
+__all__ = ["BoundWarning", "Request", "ScoredRows", "check_parameters", "cost_limit", "how_given", "stated_cost"]
 
 Floats = NDArray[np.float64]
+
+
+class BoundWarning(UserWarning):
+    """The bound is the largest loss of the calibration rows, as if it was read off these rows."""
 
 
 @dataclass(frozen=True)
