@@ -122,7 +122,7 @@ def unanswered(experts: Mapping[str, Expert], predictions: Floats) -> NDArray[np
            [ True, False]])
     """
     available = np.array([is_always_available(expert) for expert in experts.values()])
-    return np.isnan(predictions) & available
+    return np.asarray(np.isnan(predictions) & available)
 
 
 def without_named_columns(X: Any, experts: Mapping[str, Expert], fees: Mapping[str, Any] | None = None) -> Any:
