@@ -10,7 +10,7 @@ import pytest
 
 import recuse
 from recuse.decision import Decision
-from recuse.guarantees import CannotCertify, Certificate, certify
+from recuse.guarantees import BoundWarning, CannotCertify, Certificate, certify
 from sample_rows import noisy_rows
 
 X, Y = noisy_rows(200)
@@ -121,6 +121,54 @@ class TestCosts:
         assert (result.cost, result.cost_bound, result.n_set_aside) == ("fee", 60.0, 0)
         assert "with costs of at most 60" in str(result)
         assert result.model.decide(fresh).cost.tolist() == [1.0] * len(fresh)
+        assert result.model.decide(fresh, cost="fee").cost.tolist() == [1.0] * len(fresh)
+        for other in (5.0, "a", np.ones(len(fresh))):
+            with pytest.raises(ValueError, match="cost must be the column 'fee', which the certificate is for, got"):
+                result.model.decide(fresh, cost=other)
+
+    @pytest.mark.parametrize("what", ["accepted_loss", "rcr_loss"])
+    @pytest.mark.parametrize("cost", [np.linspace(0.5, 2.0, len(FRESH)), lambda X: np.full(len(X), 2.0)])
+    def test_a_certificate_for_one_cost_per_row_needs_the_costs_of_new_rows(self, model, what, cost):
+        result = certify(model, FRESH, FRESH_Y, target=2.0, bound=60.0, cost=cost, what=what)
+        assert (result.cost, result.cost_given) == (None, "per row")
+        assert "for new rows and costs from the distribution of the calibration rows" in str(result)
+        assert len(result.model.decide(FRESH, cost=cost)) == len(FRESH)
+        read = Certificate.from_dict(json.loads(json.dumps(result.to_dict())), model=model)
+        old = Certificate.from_dict({k: v for k, v in result.to_dict().items() if k != "cost_given"}, model=model)
+        for each in (result, read, old):
+            with pytest.raises(ValueError, match=r"^the certificate is for one cost per row: pass cost=\.\.\.$"):
+                each.model.decide(FRESH)
+
+    def test_the_callable_of_a_model_is_its_own_cost(self):
+        def fee(X):
+            return np.full(len(X), 2.0)
+
+        fitted = recuse.RiskRejector(cost=fee, random_state=0).fit(X, Y)
+        result = certify(fitted, FRESH, FRESH_Y, target=2.0, bound=60.0)
+        assert (result.cost, result.cost_given) == (None, "own")
+        assert set(result.model.decide(FRESH).cost) == {2.0}
+        with pytest.raises(ValueError, match="cost must be that of the model, which the certificate is for, got 1"):
+            result.model.decide(FRESH, cost=1.0)
+
+
+def test_a_model_that_was_fitted_again_is_not_certified():
+    fitted = recuse.RiskRejector(cost=1.0, random_state=0).fit(X, Y)
+    certified = certify(fitted, FRESH, FRESH_Y, target=2.0, bound=60.0).model
+    before = certified.decide(FRESH).accepted
+    np.testing.assert_array_equal(certified.decide(FRESH).accepted, before)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(certified)).decide(FRESH).accepted, before)
+    fitted.fit(X[:100], Y[:100])
+    with pytest.raises(ValueError, match="it was fitted again or changed, so certify it again"):
+        certified.decide(FRESH)
+
+
+def test_a_model_that_learned_more_rows_is_not_certified():
+    fitted = recuse.RcRRegressor(cost=1.0, n_members=1, random_state=0).partial_fit(X[:100], Y[:100])
+    certified = certify(fitted, FRESH, FRESH_Y, target=50.0, bound=60.0).model
+    certified.decide(FRESH)
+    fitted.partial_fit(X[:100], Y[:100])
+    with pytest.raises(ValueError, match="it was fitted again or changed"):
+        certified.decide(FRESH)
 
 
 class TestTrainingRows:
@@ -207,7 +255,7 @@ class TestMistakesOfOthers:
         with pytest.raises(CannotCertify, match=r"at least 5,990 accepted rows"):
             certify(ByScore(), X, y, target=0.5, bound=1000.0)
         assert certify(ByScore(), X, y, target=0.5, bound=1.0).tail_bound > 0.005
-        with pytest.warns(UserWarning, match="is the largest loss of the calibration rows"):
+        with pytest.warns(BoundWarning, match="is the largest loss of the calibration rows"):
             certify(ByScore(), X, y, target=0.5, bound=float(y.max() ** 2))
 
     def test_the_tail_bound_holds_for_all_thresholds_at_once(self, certificate):

@@ -93,3 +93,26 @@ def test_copies_in_a_small_discrete_table_are_plausible():
     overlap = learned(X, y).overlap(fresh, truth)
     assert overlap.copies.mean() > 0.9
     assert overlap.probability > 0.01
+
+
+def test_numbers_of_single_precision_and_whole_floats_are_alike():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": random.normal(size=40), "code": pd.Categorical(random.integers(0, 4, 40))})
+    y = random.normal(size=40)
+    other = frame.astype({"size": np.float32}).assign(code=pd.Categorical(frame["code"].astype(float)))
+    assert learned(frame, y).overlap(other, y).copies.all()
+    assert learned(other, y).overlap(frame, y.astype(np.float32)).copies.all()
+    numbers = random.normal(size=(40, 2))
+    assert learned(numbers, y).overlap(numbers.astype(np.float32), y).copies.all()
+    assert learned(numbers * 1e60, y).overlap(numbers * 1e60, y).copies.all()
+    assert not learned(numbers * 1e60, y).overlap(numbers * 2e60, y).copies.any()
+
+
+def test_hashes_of_older_files_are_compared_as_they_were_made():
+    known = learned(FRAME, Y)
+    empty = np.zeros(0, np.uint64), np.zeros(0, np.bool_), 0
+    exact = TrainingRows(known.columns, known.width, *empty, exact=True).with_rows(
+        Rows.canonical(FRAME, Y, np.ones(60))
+    )
+    assert exact.overlap(FRAME, Y).copies.all()
+    assert not np.isin(exact.hashes, known.hashes).any()

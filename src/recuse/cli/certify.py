@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from recuse.cli.output import Output, counted
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 if TYPE_CHECKING:
+    from recuse.guarantees import Certificate
     from recuse.model_file.served import ServedModel
 
 __all__ = ["certify"]
@@ -86,23 +87,40 @@ class _Source:
 
 def _run(path: Path, source: _Source, wanted: dict[str, Any], output: Path | None, printer: Output) -> None:
     from recuse.atomic_files import check_writable
-    from recuse.cli.served_table import data_rows, load_model
-    from recuse.guarantees import certify as certify_model
+    from recuse.cli.served_table import load_model
     from recuse.model_file import add_certificate
 
     if output is not None:
         check_writable(output)
     model = load_model(path, source.cost)
     X, y, cost = _labelled_rows(model, source, printer)
-    with data_rows(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
-        certificate = certify_model(model, X, y, cost=cost, **wanted)
+    certificate = _certificate(model, X, y, cost, wanted, printer)
+    column = None if source.cost is None else source.cost.column
+    if column is not None and certificate.cost_given == "per row":  # a model of an array, which knows no columns
+        certificate = replace(certificate, cost=column)
     printer.say(options.escaped(str(certificate)))
     if output is not None:
-        number = add_certificate(path, certificate, output)
-        printer.say(f"It is certificate {number} of [bold]{options.escaped(str(output))}[/].")
+        number, name = add_certificate(path, certificate, output) + 1, options.escaped(str(output))
+        printer.say(f"It is certificate {number} of [bold]{name}[/]. To decide by it:")
+        printer.say(f"  recuse predict {name} NEW.csv --certificate {number}")
     written = None if output is None else str(output)
     printer.finish({**certificate.to_dict(), "statement": str(certificate), "output": written})
+
+
+def _certificate(model: ServedModel, X: Any, y: Any, cost: Any, wanted: dict[str, Any], printer: Output) -> Certificate:
+    """Certify the model; of the warnings, those of rows are left out, since the report of the table has them."""
+    from recuse.cli.served_table import data_rows
+    from recuse.guarantees import BoundWarning, certify
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("always", BoundWarning)
+        with data_rows():
+            certificate = certify(model, X, y, cost=cost, **wanted)
+    for warning in caught:
+        if issubclass(warning.category, BoundWarning):
+            printer.warn(str(warning.message))
+    return certificate
 
 
 def _labelled_rows(model: ServedModel, source: _Source, printer: Output) -> tuple[Any, Any, Any]:

@@ -26,6 +26,7 @@ def evaluate(
     ] = None,
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
+    certificate: options.Certificate = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -37,30 +38,40 @@ def evaluate(
     Examples:
       recuse evaluate cars.recuse labelled.csv
       recuse evaluate cars.recuse labelled.csv --cost 12
+      recuse evaluate certified.recuse labelled.csv --certificate 1
       recuse evaluate cars.recuse labelled.csv --json
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
         choice = parse_cost(cost, cost_money)
-        _run(model, data, target, choice, encoding, Output(as_json, quiet))
+        _run(model, data, target, choice, certificate, encoding, Output(as_json, quiet))
 
 
 def _run(
-    path: Path, data: str, target: list[str] | None, choice: CostChoice | None, encoding: str | None, output: Output
+    path: Path,
+    data: str,
+    target: list[str] | None,
+    choice: CostChoice | None,
+    certificate: int | None,
+    encoding: str | None,
+    output: Output,
 ) -> None:
     from recuse.cli import served_table
+    from recuse.cli.certified import certified_choice
 
     model = served_table.load_model(path, choice)
     money = None if choice is None else choice.money
-    table = read_labelled(model, data, target, choice, encoding, output)
-    decision = served_table.decide(model, table.rows, table.cost)
+    table = read_labelled(model, data, target, certified_choice(model, certificate, choice), encoding, output)
+    decision = served_table.decide(model, table.rows, table.cost, certificate)
     measures = decision.evaluate(table.y.to_numpy())
-    output.say(f"{table.describe()}, {model.loss_.name} loss")
+    by = "" if certificate is None else f", by certificate {certificate}"
+    output.say(f"{table.describe()}, {model.loss_.name} loss{by}")
     output.say(explained_table(measures))
     output.say(savings_sentence(measures, model.loss_.name, money))
     output.finish(
         {
             "rows": len(decision),
             "rows_without_target": table.left_out,
+            "certificate": certificate,
             "loss": model.loss_.name,
             "measures": measures,
             "saved_per_1000_rows": 1000 * savings_of(measures) * (1.0 if money is None else money.per_unit),

@@ -64,7 +64,7 @@ def _facts(path: Path, model: ServedModel, digest: str) -> dict[str, str]:
     info = model.info()
     names, rows = info["targets"]["names"], info["training"]["rows"]
     libraries = ", ".join(f"{name} {version}" for name, version in info["libraries"].items())
-    certificates = " ".join(f"({number}) {each}" for number, each in enumerate(model.certificates))
+    certificates = " ".join(f"({number}) {each}" for number, each in enumerate(model.certificates, start=1))
     return {
         "file": f"{path}, {options.size_of(path)}, format version {info['format_version']}",
         "model": f"{model.estimator}, {model.loss_.name} loss",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-__all__ = ["AsJson", "Cost", "CostMoney", "Debug", "Encoding", "Quiet", "escaped", "fact", "size_of"]
+__all__ = ["AsJson", "Certificate", "Cost", "CostMoney", "Debug", "Encoding", "Quiet", "escaped", "fact", "size_of"]
 
 Cost = Annotated[
     str | None, typer.Option(metavar="COST", help="Cost of a rejection in units of the loss: a number, or column:NAME.")
@@ -19,6 +19,9 @@ CostMoney = Annotated[
 ]
 Encoding = Annotated[
     str | None, typer.Option(metavar="NAME", help="Encoding of CSV files that are not UTF-8, such as latin-1.")
+]
+Certificate = Annotated[
+    int | None, typer.Option(metavar="N", help="Decide by certificate N of the model file, counted from 1.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of messages.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no messages, only warnings and errors.")]

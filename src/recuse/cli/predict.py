@@ -34,6 +34,7 @@ def predict(
     ] = None,
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
+    certificate: options.Certificate = None,
     keep: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column of the data to write, too; can be repeated.")
     ] = None,
@@ -52,6 +53,7 @@ def predict(
       recuse predict cars.recuse new.csv
       recuse predict cars.recuse new.csv -o decisions.csv --keep id
       recuse predict cars.recuse new.parquet -o decisions.parquet --cost 12
+      recuse predict certified.recuse new.csv --certificate 1
       recuse predict cars.recuse - -o - < new.csv | head
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
@@ -63,7 +65,7 @@ def predict(
         choice = parse_cost(cost, cost_money)
         _check_output(output)
         printer = Output(as_json, quiet, to_stderr=to_stdout)
-        _run(model, data, output, choice, keep, keep_all, encoding, printer)
+        _run(model, data, output, choice, certificate, keep, keep_all, encoding, printer)
 
 
 def _check_output(output: str | None) -> None:
@@ -84,17 +86,19 @@ def _run(
     data: str,
     output: str | None,
     choice: Any,
+    certificate: int | None,
     keep: list[str] | None,
     keep_all: bool,
     encoding: str | None,
     printer: Output,
 ) -> None:
     from recuse.cli import served_table
+    from recuse.cli.certified import certified_choice
     from recuse.cli.columns import check_column
     from recuse.table_files import source_name, write_table
 
     model, source = served_table.load_model(path, choice), source_name(data)
-    cost = served_table.chosen_cost(choice, model)
+    cost = served_table.chosen_cost(certified_choice(model, certificate, choice), model)
     table = served_table.read_for(model, data, encoding)
     kept = list(table.columns) if keep_all else list(dict.fromkeys(keep or []))
     for name in kept:
@@ -104,19 +108,20 @@ def _run(
     rows = served_table.rows_for(model, table, costs)
     problems = served_table.problems_of(model, rows, source)
     served_table.print_problems(problems, {*kept, *costs}, printer)
-    decision, decisions = _decide(model, rows, row_cost)
+    decision, decisions = _decide(model, rows, row_cost, certificate)
     result = _with_kept(table[kept], decisions, printer)
     if output is not None:
         write_table(result, output)
     else:
         printer.say(_first_rows(result))
-    _summarise(decision, output, printer)
+    _summarise(decision, certificate, output, printer)
     printer.finish(
         {
             "rows": len(decision),
             "accepted": int(decision.accepted.sum()),
             "rejected": int((~decision.accepted).sum()),
             "cost": cost,
+            "certificate": certificate,
             "output": output,
             "problems": served_table.problem_records(problems),
             **({"decisions": result.to_dict("records")} if output is None else {}),
@@ -124,11 +129,13 @@ def _run(
     )
 
 
-def _decide(model: ServedModel, rows: pd.DataFrame, cost: Any) -> tuple[Decision, pd.DataFrame]:
+def _decide(
+    model: ServedModel, rows: pd.DataFrame, cost: Any, certificate: int | None
+) -> tuple[Decision, pd.DataFrame]:
     """Return the decisions, and as a table with the expected loss if the model has one."""
     from recuse.cli import served_table
 
-    decision = served_table.decide(model, rows, cost)
+    decision = served_table.decide(model, rows, cost, certificate)
     frame = decision.to_frame()
     if model.info()["has_expected_loss"]:
         with warnings.catch_warnings():
@@ -173,13 +180,13 @@ def _cell(value: Any) -> str:
     return options.escaped(f"{value!s:.40}")
 
 
-def _summarise(decision: Decision, output: str | None, printer: Output) -> None:
+def _summarise(decision: Decision, certificate: int | None, output: str | None, printer: Output) -> None:
     rejected = int((~decision.accepted).sum())
     low, high = float(decision.cost.min()), float(decision.cost.max())
     cost = f"cost {low:g}" if low == high else f"costs from {low:g} to {high:g}"
-    accepted = len(decision) - rejected
+    accepted, by = len(decision) - rejected, "" if certificate is None else f" by certificate {certificate}"
     printer.say(
-        f"{counted(len(decision), 'row')} at {cost}: [bold green]{accepted:,} accepted[/], "
+        f"{counted(len(decision), 'row')} at {cost}{by}: [bold green]{accepted:,} accepted[/], "
         f"[bold]{rejected:,} rejected[/] ({decision.rejection_rate:.0%})."
     )
     if output is not None and output != "-":

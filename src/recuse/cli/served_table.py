@@ -154,11 +154,17 @@ def row_costs(cost: float | str, model: ServedModel, table: pd.DataFrame, path: 
     return cost
 
 
-def decide(model: ServedModel, rows: pd.DataFrame, cost: float | pd.Series[float]) -> Decision:
-    """Decide about rows; errors count the rows from 1, without the header."""
+def decide(
+    model: ServedModel, rows: pd.DataFrame, cost: float | pd.Series[float], certificate: int | None = None
+) -> Decision:
+    """Decide about rows, by a certificate if its number is given; errors count the rows from 1, without the header."""
     with data_rows(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
-        return model.decide(rows, cost=cost)
+        if certificate is None:
+            return model.decide(rows, cost=cost)
+        certified = model.certified(certificate - 1)
+        known = certified.cost_given != "per row" and certified.cost_ is not None
+        return certified.decide(rows, cost=None if known else cost)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def _pieces(value: Any) -> list[bytes]:
     if isinstance(value, str | bool | int | float | np.number):
         return [repr(value.item() if isinstance(value, np.number) else value).encode()]
     if isinstance(value, TrainingRows):
-        return _pieces(value.hashes)
+        return [*_pieces(value.hashes), *_pieces(value.count)]
     if isinstance(value, pd.DataFrame):
         return [piece for name in value.columns for piece in _pieces(value[name].to_numpy())]
     if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":

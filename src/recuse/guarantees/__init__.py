@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     from recuse.guarantees.certificate import CannotCertify, Certificate
     from recuse.guarantees.certification import certify
     from recuse.guarantees.certified_model import CertifiedModel
+    from recuse.guarantees.request import BoundWarning
     from recuse.guarantees.thresholds import break_ties, by_budget, by_cost, by_cost_within_budget
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            "BoundWarning": "recuse.guarantees.request",
             "CannotCertify": "recuse.guarantees.certificate",
             "Certificate": "recuse.guarantees.certificate",
             "CertifiedModel": "recuse.guarantees.certified_model",
@@ -25,6 +27,7 @@ else:
     )
 
 __all__ = [
+    "BoundWarning",
     "CannotCertify",
     "Certificate",
     "CertifiedModel",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self, get_args
 
-from recuse.guarantees.certified_model import CertifiedModel
+from recuse.guarantees.certified_model import CertifiedModel, CostGiven
 
 __all__ = ["CannotCertify", "Certificate", "What", "needed_rows"]
 
@@ -57,6 +57,9 @@ class Certificate:
         Seed of the order in which the rows were tested.
     data_fingerprint, model_fingerprint : str
         Checksums of the calibration rows, whatever their order, and of the model.
+    cost_given : {"own", "number", "column", "per row"}
+        How the cost was given: by the model, as a number or a column, or as an array or a callable. In the last case
+        the certified model needs the cost of new rows, too.
     model : CertifiedModel or None
         The model at the threshold.
     """
@@ -80,6 +83,7 @@ class Certificate:
     seed: int
     data_fingerprint: str
     model_fingerprint: str
+    cost_given: CostGiven = "own"
     model: CertifiedModel | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -95,7 +99,7 @@ class Certificate:
             f"where this mean was {self.observed:.4g}. "
             f"{sure}, at most {self.tail_bound:.2%} of accepted rows have a loss above {self.bound:g}; "
             f"of the accepted calibration rows, {self.clipped_share:.2%} had. "
-            f"This holds for new rows from the distribution of the calibration rows{self._limits()}."
+            f"This holds for new {self._drawn()} from the distribution of the calibration rows{self._limits()}."
         )
 
     def _promise(self) -> str:
@@ -106,6 +110,9 @@ class Certificate:
             f"the mean over all rows, of the {self.loss} loss of accepted rows and the cost of rejected rows, "
             f"is at most {self.target:g}, {counted}"
         )
+
+    def _drawn(self) -> str:
+        return "rows" if isinstance(self.cost, float) else "rows and costs"
 
     def _limits(self) -> str:
         if self.cost_bound is not None and not isinstance(self.cost, float):
@@ -139,15 +146,25 @@ class Certificate:
         ValueError
             If a value is missing or wrong.
         """
+        values = {"cost_given": _likely_given(values.get("cost")), **values}
         read = {each.name: _checked(each.name, values, str(each.type)) for each in fields(cls) if each.name != "model"}
+        if read["cost_given"] not in get_args(CostGiven):
+            raise ValueError(f"the certificate must have 'cost_given' among {get_args(CostGiven)}")
         if read["what"] not in ("accepted_loss", "rcr_loss") or not 0 <= read["n_accepted"] <= max(read["n_rows"], 1):
             raise ValueError("the certificate has values that do not fit together")
-        at = None if model is None else CertifiedModel(model, read["threshold"], read["cost"], read["cost_bound"])
-        return cls(**read, model=at)
+        return cls(**read) if model is None else cls(**read).of_model(model)
+
+    def of_model(self, model: Any) -> Self:
+        """Return the same certificate with the model that it is about, at its threshold."""
+        at = CertifiedModel(
+            model, self.threshold, self.cost, self.cost_bound, self.cost_given, fingerprint=self.model_fingerprint
+        )
+        return replace(self, model=at)
 
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "What": (str,),
+    "CostGiven": (str,),
     "str": (str,),
     "int": (int,),
     "int | None": (int, type(None)),
@@ -155,6 +172,13 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "float | None": (int, float, type(None)),
     "float | str | None": (int, float, str, type(None)),
 }
+
+
+def _likely_given(cost: Any) -> CostGiven:
+    """Return how a cost was given, for certificates that do not say so; None is an array or a callable."""
+    if cost is None:
+        return "per row"
+    return "column" if isinstance(cost, str) else "number"
 
 
 def _checked(name: str, values: Mapping[str, Any], kind: str) -> Any:

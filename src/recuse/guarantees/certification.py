@@ -15,9 +15,16 @@ from recuse.dataframes import aligned, aligned_columns, float_array, row_index, 
 from recuse.decision import Decision
 from recuse.guarantees.betting import refutes
 from recuse.guarantees.certificate import Certificate, What, needed_rows
-from recuse.guarantees.certified_model import CertifiedModel
 from recuse.guarantees.refusal import refusal
-from recuse.guarantees.request import Request, ScoredRows, check_parameters, cost_limit, stated_cost
+from recuse.guarantees.request import (
+    BoundWarning,
+    Request,
+    ScoredRows,
+    check_parameters,
+    cost_limit,
+    how_given,
+    stated_cost,
+)
 from recuse.guarantees.sequence import BoundedValues, Pilot, thresholds_to_test
 
 __all__ = ["certify", "count_certified", "tail_bound"]
@@ -66,11 +73,12 @@ def certify(
         Largest probability that a promise is given which does not hold.
     bound : float
         Losses count as at most `bound`. It must be chosen without the calibration rows: without a bound, no finite
-        number of rows can bound a mean.
+        number of rows can bound a mean. A `BoundWarning` tells if it equals the largest loss of these rows.
     what : {"accepted_loss", "rcr_loss"}, default="accepted_loss"
         The mean loss of accepted rows, or the mean over all rows of the loss if accepted and the cost if rejected.
     cost : float, array-like, callable or str, optional
-        The cost of a rejection, if it is not that of the model.
+        The cost of a rejection, if it is not that of the model. With an array or a callable, the promise is about new
+        rows with costs from the same distribution, and the certified model needs the costs of new rows.
     cost_bound : float, optional
         Largest cost that the certificate of an RcR loss covers, if rows have different costs; by default `bound`.
     random_state : int, default=0
@@ -119,7 +127,7 @@ def certify(
     threshold = float(thresholds[passed - 1])
     accepted = tested.score > threshold
     above = int(np.sum(tested.loss[accepted] > bound))
-    return Certificate(
+    certificate = Certificate(
         what=what,
         target=request.target,
         delta=request.delta,
@@ -139,8 +147,9 @@ def certify(
         seed=seed,
         data_fingerprint=_fingerprint_of_rows(None if overlap is None else overlap.hashes, X, truth),
         model_fingerprint=str(model.fingerprint),
-        model=CertifiedModel(model, threshold, stated, limit),
+        cost_given=how_given(cost),
     )
+    return certificate.of_model(model)
 
 
 def count_certified(score: Floats, values: BoundedValues, thresholds: Floats, delta: float) -> int:
@@ -226,7 +235,7 @@ def _warn_of_bound(bound: float, loss: Floats) -> None:
         warnings.warn(
             f"bound = {bound:g} is the largest loss of the calibration rows: a bound that is read off these rows makes "
             "the certificate invalid",
-            UserWarning,
+            BoundWarning,
             stacklevel=3,
         )
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.costs import Cost
+from recuse.costs import Cost, is_constant
 from recuse.dataframes import row_name
 from recuse.decision import Decision
 
-__all__ = ["CertifiedModel"]
+__all__ = ["CertifiedModel", "CostGiven"]
 
 Floats = NDArray[np.float64]
+CostGiven = Literal["own", "number", "column", "per row"]
 
 
 class CertifiedModel:
@@ -28,6 +29,11 @@ class CertifiedModel:
         The cost of the certificate: a number, the name of a column, or None if each row has its own cost.
     cost_bound : float or None
         The largest cost that the certificate covers; None if it does not depend on the cost.
+    cost_given : {"own", "number", "column", "per row"}
+        How the cost was given to `certify`; "own" is the cost of the model, "per row" an array or a callable.
+    fingerprint : str, optional
+        Checksum of the model that was certified. If given, `decide` raises an error once the model has another one,
+        such as after another fit.
 
     Notes
     -----
@@ -36,9 +42,20 @@ class CertifiedModel:
     """
 
     def __init__(
-        self, model: Any, threshold: float, cost: float | str | None = None, cost_bound: float | None = None
+        self,
+        model: Any,
+        threshold: float,
+        cost: float | str | None = None,
+        cost_bound: float | None = None,
+        cost_given: CostGiven = "own",
+        fingerprint: str | None = None,
     ) -> None:
         self.model, self.threshold, self.cost_, self.cost_bound = model, threshold, cost, cost_bound
+        self.cost_given, self.fingerprint = cost_given, fingerprint
+        self._checked: dict[str, Any] | None = None  # the attributes of the model when its fingerprint was compared
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_checked": None}
 
     def __repr__(self) -> str:
         return f"CertifiedModel({self.model!r}, threshold={self.threshold:.6g})"
@@ -50,13 +67,19 @@ class CertifiedModel:
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         cost : float, array-like, callable or str, optional
-            Only for a certificate with one cost for each row.
+            Needed if the certificate is for one cost per row. Otherwise only the cost of the certificate is accepted.
 
         Returns
         -------
         Decision
+
+        Raises
+        ------
+        ValueError
+            If the certificate does not cover the cost, or the model was changed since it was certified.
         """
-        decision: Decision = self.model.decide(X, cost=self._own_cost if cost is None else cost)
+        self._check_model()
+        decision: Decision = self.model.decide(X, cost=self._cost_to_pass(cost))
         self._check_costs(decision)
         return Decision(
             decision.prediction,
@@ -86,10 +109,40 @@ class CertifiedModel:
         """The loss that the certificate is about."""
         return self.model.loss_
 
-    @property
-    def _own_cost(self) -> float | str | None:
-        """The cost to pass to the model; None if it is that of the model itself, which may serve no other."""
-        return None if self.cost_ == getattr(self.model, "cost_", None) else self.cost_
+    def _check_model(self) -> None:
+        """Raise an error if the model is not the one that was certified; compare checksums only if it was changed."""
+        state, known = getattr(self.model, "__dict__", {}), self._checked
+        same = known is not None and known.keys() == state.keys() and all(state[name] is known[name] for name in known)
+        if self.fingerprint is None or same:
+            return
+        if self.model.fingerprint != self.fingerprint:
+            raise ValueError(
+                f"the model must have the fingerprint {self.fingerprint[:12]} of the certificate, got "
+                f"{self.model.fingerprint[:12]}: it was fitted again or changed, so certify it again"
+            )
+        self._checked = dict(state)
+
+    def _cost_to_pass(self, cost: Any) -> Any:
+        """Return the cost to pass to the model; None for that of the model itself, which may serve no other."""
+        own = getattr(self.model, "cost_", None)
+        if self.cost_given == "per row":
+            return self._cost_per_row(cost)
+        if self.cost_ is None:  # the model has a callable, which is not in a model file
+            if cost is not None and cost is not own and own is not None:
+                raise ValueError(f"cost must be that of the model, which the certificate is for, got {cost!r:.80}")
+            return cost
+        if isinstance(self.cost_, str) and cost is not None and not _same(cost, self.cost_):
+            raise ValueError(f"cost must be the column {self.cost_!r}, which the certificate is for, got {cost!r:.80}")
+        if cost is None or _same(cost, self.cost_):
+            return None if _same(own, self.cost_) else self.cost_
+        return cost
+
+    def _cost_per_row(self, cost: Any) -> Any:
+        if cost is None:
+            raise ValueError("the certificate is for one cost per row: pass cost=...")
+        if isinstance(cost, str) and isinstance(self.cost_, str) and cost != self.cost_:
+            raise ValueError(f"cost must be the column {self.cost_!r}, which the certificate is for, got {cost!r}")
+        return cost
 
     def _check_costs(self, decision: Decision) -> None:
         """Raise an error for costs that the certificate does not cover."""
@@ -103,3 +156,10 @@ class CertifiedModel:
         if wrong.any():
             row = int(wrong.argmax())
             raise ValueError(f"cost must {rule}, got {decision.cost[row]:g} at {row_name(row, decision.index)}")
+
+
+def _same(cost: Any, stated: float | str) -> bool:
+    """Whether a cost is the stated number or column."""
+    if isinstance(stated, str) or isinstance(cost, str):
+        return isinstance(cost, str) and cost == stated
+    return cost is not None and is_constant(cost) and float(cost) == stated

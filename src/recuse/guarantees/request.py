@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from recuse.costs import Cost, is_constant
 from recuse.decision import Decision
 from recuse.guarantees.certificate import What
+from recuse.guarantees.certified_model import CostGiven
 from recuse.guarantees.sequence import BoundedValues
 from recuse.validation import is_count, is_rate, require
 
-__all__ = ["Request", "ScoredRows", "check_parameters", "cost_limit", "stated_cost"]
+__all__ = ["BoundWarning", "Request", "ScoredRows", "check_parameters", "cost_limit", "how_given", "stated_cost"]
 
 Floats = NDArray[np.float64]
+
+
+class BoundWarning(UserWarning):
+    """The bound is the largest loss of the calibration rows, as if it was read off these rows."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,21 @@ def stated_cost(model: Any, cost: Cost | None) -> float | str | None:
     if chosen is None or isinstance(chosen, str):
         return chosen
     return float(chosen) if is_constant(chosen) else None  # type: ignore[arg-type]
+
+
+def how_given(cost: Cost | None) -> CostGiven:
+    """Return how the cost was given.
+
+    Examples
+    --------
+    >>> how_given(None), how_given(2.0), how_given("fee"), how_given([1.0, 2.0])
+    ('own', 'number', 'column', 'per row')
+    """
+    if cost is None:
+        return "own"
+    if isinstance(cost, str):
+        return "column"
+    return "number" if is_constant(cost) else "per row"
 
 
 def cost_limit(

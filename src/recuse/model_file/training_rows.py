@@ -29,6 +29,7 @@ def pack_training_rows(rows: TrainingRows) -> tuple[dict[str, Any], bytes]:
     array([7], dtype=uint64)
     """
     values = {"rows": rows.count, "width": rows.width, "columns": [asdict(column) for column in rows.columns]}
+    values["exact"] = rows.exact
     return values, pack_table({"hash": rows.hashes.view(np.int64), "repeated": rows.repeated})
 
 
@@ -47,6 +48,7 @@ def unpack_training_rows(values: Mapping[str, Any], part: bytes) -> TrainingRows
         hashes.view(np.uint64),
         repeated.astype(np.bool_),
         count,
+        exact=values.get("exact", True) is not False,  # older files do not say so
     )
 
 

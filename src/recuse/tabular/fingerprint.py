@@ -75,8 +75,9 @@ class Overlap:
 class TrainingRows:
     """Hashes of the distinct rows that a model was trained on, and how to hash other rows.
 
-    Numbers are hashed as float64, dates as microseconds, categories as text; all missing values are alike. Columns
-    without values and texts that identify rows are left out, as they are by the encoder.
+    Numbers are hashed as float32, so that a file with fewer digits has the same hashes; dates as microseconds;
+    categories as text, in which whole numbers have no decimals. All missing values are alike. Columns without values
+    and texts that identify rows are left out, as they are by the encoder.
 
     Attributes
     ----------
@@ -88,6 +89,8 @@ class TrainingRows:
         Whether several training rows have the hash.
     count : int
         Number of training rows.
+    exact : bool
+        Whether numbers are hashed as float64 and categories as they are, as in older model files.
 
     Examples
     --------
@@ -105,6 +108,7 @@ class TrainingRows:
     hashes: Hashes = field(repr=False)
     repeated: NDArray[np.bool_] = field(repr=False)
     count: int
+    exact: bool = False
 
     @classmethod
     def learn(cls, rows: Rows) -> Self:
@@ -123,7 +127,7 @@ class TrainingRows:
         hashes, inverse = np.unique(np.concatenate([self.hashes, new]), return_inverse=True)
         known = 1 + self.repeated.astype(np.int64)
         total = np.bincount(inverse, weights=np.concatenate([known, copies]))
-        return type(self)(self.columns, self.width, hashes, total > 1, self.count + int(copies.sum()))
+        return type(self)(self.columns, self.width, hashes, total > 1, self.count + int(copies.sum()), self.exact)
 
     def hash_rows(self, X: Any, y: Any) -> Hashes:
         """Return a hash of the features and the target of each row.
@@ -134,7 +138,7 @@ class TrainingRows:
             Columns are found by name if both tables have names, else by position. Other columns are ignored.
         y : array-like of shape (row,) or (row, output)
         """
-        cells = [*self._cells(X), *_bits_of_targets(y)]
+        cells = [*self._cells(X), *_bits_of_targets(y, self.exact)]
         state = np.full(len(cells[-1]), _START)
         with np.errstate(over="ignore"):
             for column in cells:
@@ -165,10 +169,10 @@ class TrainingRows:
         if not is_frame(table):
             table = pd.DataFrame(np.asarray(table, dtype=np.float64))
         if all(column.name in table.columns for column in self.columns):
-            return [_bits(column, table[column.name]) for column in self.columns]
+            return [_bits(column, table[column.name], self.exact) for column in self.columns]
         if table.shape[1] != self.width:
             raise ValueError(f"X must have {self.width} columns, as in training, got {table.shape[1]}")
-        return [_bits(column, table.iloc[:, column.place]) for column in self.columns]
+        return [_bits(column, table.iloc[:, column.place], self.exact) for column in self.columns]
 
 
 def _columns_of(X: pd.DataFrame) -> list[HashedColumn]:
@@ -194,23 +198,32 @@ def _plain_name(name: Any) -> Any:
     return int(name) if isinstance(name, np.integer) else name
 
 
-def _bits(column: HashedColumn, cells: pd.Series[Any]) -> Hashes:
+def _bits(column: HashedColumn, cells: pd.Series[Any], exact: bool) -> Hashes:
     """Return 64 bits for each cell of a column."""
     from recuse.tabular.cells import Kind, read_dates, read_levels, read_numbers
 
     match column.kind:
         case Kind.NUMBER:
-            return _bits_of_numbers(read_numbers(cells)[0])
+            return _bits_of_numbers(read_numbers(cells)[0], exact)
         case Kind.DATE:
             times = read_dates(cells, column.zone)[0]
             return np.where(np.isnat(times), _MISSING, times.astype(np.int64).view(np.uint64))
     codes, levels = read_levels(cells)
-    return np.append(_bits_of_texts([str(level) for level in levels]), _MISSING)[codes]
+    return np.append(_bits_of_texts([str(level if exact else _whole(level)) for level in levels]), _MISSING)[codes]
 
 
-def _bits_of_numbers(values: Floats) -> Hashes:
+def _whole(level: Any) -> Any:
+    """Return a whole number as an int, since gaps turn a column of ints into floats."""
+    return int(level) if isinstance(level, float) and level.is_integer() else level
+
+
+def _bits_of_numbers(values: Floats, exact: bool) -> Hashes:
     """Return the bits of numbers; zeros of both signs are alike, and so are all missing numbers."""
     plain = np.ascontiguousarray(values, dtype=np.float64) + 0.0
+    if not exact:
+        with np.errstate(over="ignore", under="ignore"):
+            rounded = plain.astype(np.float32).astype(np.float64) + 0.0
+        plain = np.where(np.isinf(rounded), plain, rounded)  # too large for float32
     return np.where(np.isnan(plain), _MISSING, plain.view(np.uint64))
 
 
@@ -219,10 +232,10 @@ def _bits_of_texts(texts: Sequence[str]) -> Hashes:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def _bits_of_targets(y: Any) -> list[Hashes]:
+def _bits_of_targets(y: Any, exact: bool) -> list[Hashes]:
     targets = np.asarray(y, dtype=np.float64)
     columns = targets[:, None] if targets.ndim == 1 else targets
-    return [_bits_of_numbers(column) for column in columns.T]
+    return [_bits_of_numbers(column, exact) for column in columns.T]
 
 
 def _mixed(bits: Hashes) -> Hashes:

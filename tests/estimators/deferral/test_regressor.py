@@ -81,6 +81,32 @@ class TestExperts:
         assert not decision.predictions[:, 2].any()
         assert decision.evaluate(y[:20])["estimated"].sum() == 0
 
+    @pytest.mark.parametrize("method", ["plug_in", "surrogate"])
+    @pytest.mark.parametrize("capacity", [None, 0.3])
+    def test_a_callable_takes_no_rows_for_which_it_has_no_answer(self, method, capacity):
+        X, y, *_ = rows()
+
+        def partly(X):
+            return np.where(X[:, 0] > np.median(X[:, 0]), X[:, 0], np.nan)
+
+        experts = {"rule": (partly, 0.0, capacity), "night": (y, 0.5, capacity)}
+        model = quick(experts, method=method, **({"epochs": 5} if method == "surrogate" else {})).fit(X, y)
+        silent = np.isnan(partly(X))
+        assert model.out_of_fold_["expected_loss_rule"].isna().to_numpy()[silent].all()
+        decision = model.decide(X, fees={} if method == "surrogate" else {"night": 1e9})
+        assert not (decision.takes[silent] == "rule").any()
+        assert np.isinf(decision.expected_loss[silent, 1]).all()
+        measures = decision.evaluate(y)
+        assert np.isfinite(measures["total"].iloc[3:]).all()
+        own, rule = (decision.predictions[:, k] - y for k in (0, 1))
+        assert measures.loc["always rule", "loss"] == pytest.approx(np.mean(np.where(silent, own, rule) ** 2))
+
+    @pytest.mark.parametrize("name", ["total", "oracle", "always night"])
+    def test_names_of_the_lines_of_evaluate_are_refused(self, name):
+        X, y, *_ = rows(50)
+        with pytest.raises(ValueError, match=f"other than 'total', 'oracle' and 'always .*, got '{name}'"):
+            quick({name: (y, 1.0)}).fit(X, y)
+
     def test_columns_are_no_features_and_may_be_absent_later(self):
         frame, y = table()
         model = quick({"day": ("day", "price"), "night": Expert("night", NIGHT)}).fit(frame, y)

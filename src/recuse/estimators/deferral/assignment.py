@@ -30,7 +30,7 @@ def assign(costs: Floats, capacities: Indices) -> Indices:
     Parameters
     ----------
     costs : ndarray of shape (row, action)
-        Action 0 has no limit.
+        Action 0 has no limit, and its costs are finite. An action with an infinite cost cannot take the row.
     capacities : ndarray of int of shape (action - 1,)
         Largest number of rows of each other action.
 
@@ -84,7 +84,7 @@ class _Moves:
         self._limits = [len(costs) + 1, *capacities.tolist()]  # action 0 always has room
         self._counts = np.bincount(action, minlength=costs.shape[1]).tolist()
         self._actions = range(costs.shape[1])
-        self._tolerance = _TOLERANCE * float(np.abs(costs).max())
+        self._tolerance = _TOLERANCE * float(np.abs(costs[np.isfinite(costs)]).max())
         # for each pair of actions, the rows of the first by the extra cost of the second; `_edge` drops moved rows
         pairs = [(a, b) for a in self._actions for b in self._actions if a != b]
         self._heaps = {(a, b): self._heap(np.flatnonzero(action == a), a, b) for a, b in pairs}

@@ -31,7 +31,7 @@ class DeferralDecision:
     predictions : ndarray of shape (n_rows, n_actions)
         NaN where an expert's prediction is not known yet.
     expected_loss : ndarray of shape (n_rows, n_actions)
-        Without fees.
+        Without fees; infinite where a model or a callable has no prediction, so that it cannot take the row.
     fees : ndarray of shape (n_rows, n_actions)
         Zero for the model.
     index : pandas Index or None
@@ -129,8 +129,8 @@ class DeferralDecision:
         -------
         DataFrame
             One line for each action with the rows that it takes, then the lines "total" for all rows, "always ..." for
-            each action as if it took all rows, and "oracle" for the best action of each row in hindsight, without
-            capacities. The columns are
+            each action as if it took all rows that it can and the model took the others, and "oracle" for the best
+            action of each row in hindsight, without capacities. The columns are
 
             - rows, share : number and weighted share of the rows
             - loss, fee, total : mean loss, mean fee and their sum, per row

@@ -23,6 +23,7 @@ __all__ = [
     "is_always_available",
     "predictions_of",
     "read_experts",
+    "unanswered",
     "without_named_columns",
 ]
 
@@ -30,6 +31,7 @@ Floats = NDArray[np.float64]
 
 MODEL = "model"  # the name of action 0, the own prediction
 _ROUNDING = 1e-9  # of a share of the rows
+_LINES = ("total", "oracle")  # of `DeferralDecision.evaluate`, beside "always ..."
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,8 @@ def read_experts(experts: Any) -> dict[str, Expert]:
 def _read(name: Any, given: Any) -> Expert:
     require(isinstance(name, str) and name != "", "the name of an expert", "a text that is not empty", name)
     require(name != MODEL, "the name of an expert", f"other than {MODEL!r}, which is the own prediction", name)
+    line = name in _LINES or name.startswith("always ")
+    require(not line, "the name of an expert", "other than 'total', 'oracle' and 'always ...', used by evaluate", name)
     if isinstance(given, tuple) and len(given) in (2, 3):
         given = Expert(*given)
     rule = "an Expert, or a tuple (source, fee) or (source, fee, capacity)"
@@ -105,6 +109,20 @@ def _check_capacity(name: str, capacity: Any) -> None:
 def is_always_available(expert: Expert) -> bool:
     """Whether the expert is a model or a callable, which predicts any row."""
     return not isinstance(expert.source, str) and (hasattr(expert.source, "predict") or callable(expert.source))
+
+
+def unanswered(experts: Mapping[str, Expert], predictions: Floats) -> NDArray[np.bool_]:
+    """Return where (row, expert) an expert that is always available has no prediction, so it cannot take the row.
+
+    Examples
+    --------
+    >>> experts = {"rule": Expert(np.sqrt), "night": Expert("night_shift")}
+    >>> unanswered(experts, np.array([[2.0, np.nan], [np.nan, np.nan]]))
+    array([[False, False],
+           [ True, False]])
+    """
+    available = np.array([is_always_available(expert) for expert in experts.values()])
+    return np.asarray(np.isnan(predictions) & available)
 
 
 def without_named_columns(X: Any, experts: Mapping[str, Expert], fees: Mapping[str, Any] | None = None) -> Any:

@@ -44,7 +44,7 @@ def measure(
     table = {name: lines.line(decision.action, decision.action == k) for k, name in enumerate(decision.names)}
     table["total"] = lines.line(decision.action, everyone)
     for k, name in enumerate(decision.names):
-        table[f"always {name}"] = lines.line(np.full(len(target), k), everyone)
+        table[f"always {name}"] = lines.line(np.where(np.isfinite(losses[:, k]), k, 0), everyone)
     table["oracle"] = lines.line((losses + decision.fees).argmin(axis=1), everyone)
     return pd.DataFrame.from_dict(table, orient="index").astype({"rows": int, "estimated": int})
 

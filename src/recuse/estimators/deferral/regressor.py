@@ -30,6 +30,7 @@ from recuse.estimators.deferral.experts import (
     is_always_available,
     predictions_of,
     read_experts,
+    unanswered,
     without_named_columns,
 )
 from recuse.estimators.deferral.networks import ChoosingNetworks
@@ -62,7 +63,7 @@ class DeferralRegressor(CheckedRegressor):
     experts : mapping of str to Expert or tuple
         An `Expert`, a tuple (source, fee) or a tuple (source, fee, capacity) for each name. A source is a fitted model,
         a callable, recorded predictions, or the name of a column of `X`; see `recuse.estimators.Expert`. The name
-        "model" is reserved for the own prediction.
+        "model" is reserved for the own prediction, and "total", "oracle" and "always ..." for the lines of `evaluate`.
     regressor : estimator, optional
         Any regressor, which must itself minimise `loss`; or a `RiskRejector` or `AutoRejector`, which is used with
         its own settings. By default small networks; with the squared error and many rows, noisy rows have less weight.
@@ -105,7 +106,7 @@ class DeferralRegressor(CheckedRegressor):
     -----
     Models and callables among the experts are called for all rows, in `fit` and in `decide`, with the features: `X`
     without the columns of recorded predictions and fees. They must not have been fitted to the rows passed to `fit`.
-    Their prediction is an input of the model of their expected loss.
+    Their prediction is an input of the model of their expected loss. They cannot take rows for which they return NaN.
 
     The surrogate is that of Mao, Mohri and Zhong, "Regression with multi-expert deferral", ICML 2024, in its two-stage
     form with the logistic loss. An expert's loss that is not recorded is replaced by its expected loss. The networks
@@ -195,10 +196,11 @@ class DeferralRegressor(CheckedRegressor):
             self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
             encoded = self._encoder.transform(rows.X)
             expected = self._fit_experts(rows, encoded, predictions[used], cv, random)
+            silent = unanswered(self.experts_, predictions[used])
             best = np.full(len(used), np.nan)
-            best[used] = (expected + fees[used]).min(axis=1)
+            best[used] = _best_costs(expected + fees[used], silent)
             self._fit_own(features, y, np.where(used, best, 0.0), sample_weight, groups, cv, random)
-            self.out_of_fold_ = self._out_of_fold_table(used, expected)
+            self.out_of_fold_ = self._out_of_fold_table(used, np.where(silent, np.nan, expected))
             self._networks: ChoosingNetworks | None = None
             if self.method == "surrogate":
                 costs = self._observed(rows, used, predictions[used], expected) + _with_model(fees[used])
@@ -250,6 +252,8 @@ class DeferralRegressor(CheckedRegressor):
         if self._networks is not None:
             self._check_fees(row_fees, self._networks)
             costs = self._networks.costs(features, row_fees, costs.sum(axis=1))
+        for values in (costs, expected):
+            values[:, 1:][unanswered(self.experts_, predictions)] = np.inf
         return DeferralDecision(
             self._names,
             assign(costs, limits),
@@ -372,6 +376,12 @@ class DeferralRegressor(CheckedRegressor):
                     f"the fee of {name!r} must be that of fit, {fixed:g}, with method='surrogate', "
                     f"got {fees[other.argmax(), place]:g}: fit again, or use method='plug_in'"
                 )
+
+
+def _best_costs(costs: Floats, silent: NDArray[np.bool_]) -> Floats:
+    """Return the cost of the cheapest expert that can take each row; the largest of these if no expert can."""
+    best: Floats = np.where(silent, np.inf, costs).min(axis=1)
+    return np.where(np.isinf(best), best[np.isfinite(best)].max(initial=0.0), best)
 
 
 def _with_model(fees: Floats) -> Floats:
