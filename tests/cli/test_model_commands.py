@@ -48,6 +48,16 @@ def test_the_page_counts_rows_from_one(command, folder, model, tmp_path):
     assert set(re.findall(r'"label":"(\d+)"', page)) == {str(row) for row in range(2, 10)}
 
 
+def test_the_training_rows_of_a_page_need_no_costs(command, folder, model, tmp_path):
+    table = pd.read_csv(folder / "labelled.csv", dtype=str)
+    table.assign(fee=5).to_csv(tmp_path / "test.csv", index=False)
+    command.succeed(
+        *("report", model, tmp_path / "test.csv", "-o", tmp_path / "report.html"),
+        *("--cost", "column:fee", "--training", folder / "labelled.csv"),
+    )
+    assert "training row" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 def test_a_target_has_no_other_role(command, folder, model):
     for name, options in {"evaluate": ("--cost", "column:price"), "report": ("--group", "price")}.items():
         line = command.error_of(name, model, folder / "labelled.csv", *options, code=2)

@@ -79,8 +79,9 @@ def _run(
     known = None
     if training is not None:
         silent = Output(as_json=True)
-        no_cost = CostChoice(1.0)  # the page does not use costs of training rows
-        of_training = read_labelled(model, training, target, no_cost, encoding, silent)
+        no_cost = CostChoice(1.0)  # the page does not use costs of training rows, which may have the column or not
+        other = (*group, *(name for name in (choice and choice.column,) if name))
+        of_training = read_labelled(model, training, target, no_cost, encoding, silent, other)
         known = (of_training.rows, of_training.y.to_numpy())
     money = None if choice is None or choice.money is None else asdict(choice.money)
     rows = table.rows.set_axis(table.rows.index + 1)  # the page names rows as messages do
