@@ -12,10 +12,10 @@ from onnx import TensorProto, helper
 
 from model_files import fuzz
 from recuse.model_file.errors import ModelFileError
-from recuse.model_file.graph import check, operators
+from recuse.model_file.graph import check
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.check import MAX_BLOCK, check_graph
-from recuse.model_file.graph.operators import OPERATORS, ROWS, Signature, infer
+from recuse.model_file.graph.operators import OPERATORS, ROWS, Signature, infer, tree_attributes
 from recuse.model_file.session import open_session, run_session
 
 HOSTILE = fuzz.hostile_graphs()
@@ -157,15 +157,15 @@ def test_convolutions_that_would_not_fit(kernel, attributes):
 
 
 def test_a_tree_may_not_be_deeper_than_the_stack_allows():
-    depth = operators._MAX_DEPTH
+    depth = tree_attributes._MAX_DEPTH
     for nodes, fits in ((depth, True), (depth + 1, False)):
         places = np.arange(nodes)
         roots, level = np.array([0]), (np.append(places[1:], 0), np.append(np.ones(nodes - 1, dtype=bool), False))
         if fits:
-            operators._check_depth(roots, [level])
+            tree_attributes._check_depth(roots, [level])
         else:
             with pytest.raises(ValueError, match="depth"):
-                operators._check_depth(roots, [level])
+                tree_attributes._check_depth(roots, [level])
 
 
 def test_what_the_header_declares_must_be_in_the_graph():

@@ -16,14 +16,14 @@ _Function = TypeVar("_Function", bound=Converter)
 
 # modules with converters, imported when a model is saved
 _MODULES = (
-    "recuse.model_file.graph.trees",
+    "recuse.model_file.graph.regressors.trees",
     "recuse.model_file.graph.networks",
-    "recuse.model_file.graph.linear",
-    "recuse.model_file.graph.kernels",
-    "recuse.model_file.graph.neighbours",
-    "recuse.model_file.graph.preprocessing",
-    "recuse.model_file.graph.composition",
-    "recuse.model_file.graph.candidates",
+    "recuse.model_file.graph.regressors.linear",
+    "recuse.model_file.graph.regressors.kernels",
+    "recuse.model_file.graph.regressors.neighbours",
+    "recuse.model_file.graph.regressors.preprocessing",
+    "recuse.model_file.graph.regressors.composition",
+    "recuse.model_file.graph.regressors.candidates",
 )
 
 _converters: dict[type[Any], Converter] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.model_file.graph.builder import Value
-from recuse.model_file.graph.modules import convert_two_heads
 from recuse.model_file.graph.operators import DOUBLE, FLOAT
+from recuse.model_file.graph.torch_modules.modules import convert_two_heads
 
 __all__ = ["image_decision"]
 

@@ -14,9 +14,9 @@ from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.columns import EncodedTable
 from recuse.model_file.graph.conversion import convert
-from recuse.model_file.graph.kernels import square_distances
 from recuse.model_file.graph.networks import member_predictions
 from recuse.model_file.graph.operators import INT64
+from recuse.model_file.graph.regressors.kernels import square_distances
 
 __all__ = ["auto_estimate", "risk_estimate"]
 

@@ -38,9 +38,9 @@ from sklearn.preprocessing import (
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat, where
 from recuse.model_file.graph.conversion import converts
-from recuse.model_file.graph.interpolation import interpolated, piecewise, rank_pieces
-from recuse.model_file.graph.linear import constant_rows
 from recuse.model_file.graph.operators import BOOL, DOUBLE
+from recuse.model_file.graph.regressors.interpolation import interpolated, piecewise, rank_pieces
+from recuse.model_file.graph.regressors.linear import constant_rows
 from recuse.tabular.columns import DroppedColumn, NumericColumn
 
 __all__ = ["inverse", "standardised"]

@@ -12,9 +12,9 @@ from recuse.estimators.risk.kernel_average import KernelAverage
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, where
 from recuse.model_file.graph.conversion import converts
-from recuse.model_file.graph.kernels import square_distances, summed_differences
 from recuse.model_file.graph.operators import DOUBLE, INT64
-from recuse.model_file.graph.preprocessing import standardised
+from recuse.model_file.graph.regressors.kernels import square_distances, summed_differences
+from recuse.model_file.graph.regressors.preprocessing import standardised
 
 __all__: list[str] = []
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from recuse.model_file.graph import tensor_functions as tensors
 from recuse.model_file.graph.builder import Value
 from recuse.model_file.graph.operators import FLOAT
+from recuse.model_file.graph.torch_modules import tensor_functions as tensors
 
 __all__ = ["ALIASES", "LAYERS", "can_join", "convolution"]
 

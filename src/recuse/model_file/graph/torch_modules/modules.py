@@ -14,9 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from recuse.deep.two_heads import COST_FLOOR, TwoHeads
 from recuse.engine.user_modules import LoopedModules
 from recuse.model_file.errors import ConversionError
-from recuse.model_file.graph import layers, tensor_functions
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.operators import DOUBLE
+from recuse.model_file.graph.torch_modules import layers, tensor_functions
 
 __all__ = ["convert_module", "convert_two_heads", "stacked_modules"]
 

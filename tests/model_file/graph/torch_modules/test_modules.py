@@ -18,8 +18,8 @@ from recuse.deep.two_heads import TwoHeads
 from recuse.engine.user_modules import LoopedModules
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
-from recuse.model_file.graph.modules import convert_module, convert_two_heads, stacked_modules
 from recuse.model_file.graph.operators import ROWS
+from recuse.model_file.graph.torch_modules.modules import convert_module, convert_two_heads, stacked_modules
 
 TYPES = {"double": np.float64, "float": np.float32}
 RELATIVE = {"double": 1e-9, "float": 1e-4}

@@ -17,7 +17,7 @@ from recuse.estimators.auto.models.gaussian_process import GaussianProcess, Rati
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import convert, converts
-from recuse.model_file.graph.linear import affine, constant_rows
+from recuse.model_file.graph.regressors.linear import affine, constant_rows
 
 __all__ = ["square_distances", "summed_differences"]
 

@@ -1,0 +1,1 @@
+"""Converters of fitted regressors and transformers."""

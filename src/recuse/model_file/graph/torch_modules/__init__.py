@@ -1,0 +1,1 @@
+"""Converters of torch modules and of stacks of networks."""
