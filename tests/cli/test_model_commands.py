@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import recuse
-from recuse.table_files import read_table
+from recuse.files.tables import read_table
 
 
 @pytest.fixture(scope="module")

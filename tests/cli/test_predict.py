@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 import recuse
-from recuse.table_files import read_table, write_table
+from recuse.files.tables import read_table, write_table
 
 
 @pytest.fixture(scope="module")

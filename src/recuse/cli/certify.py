@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recuse.cli import options
-from recuse.cli.costs import CostChoice, parse_cost
-from recuse.cli.output import Output, counted
+from recuse.cli.inputs import options
+from recuse.cli.inputs.costs import CostChoice, parse_cost
+from recuse.cli.printing.output import Output, counted
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class _Source:
 
 
 def _run(path: Path, source: _Source, wanted: dict[str, Any], output: Path | None, printer: Output) -> None:
-    from recuse.atomic_files import check_writable
-    from recuse.cli.served_table import load_model
+    from recuse.cli.inputs.served_table import load_model
+    from recuse.files.atomic import check_writable
     from recuse.model_file import add_certificate
 
     if output is not None:
@@ -109,7 +109,7 @@ def _run(path: Path, source: _Source, wanted: dict[str, Any], output: Path | Non
 
 def _certificate(model: ServedModel, X: Any, y: Any, cost: Any, wanted: dict[str, Any], printer: Output) -> Certificate:
     """Certify the model; of the warnings, those of rows are left out, since the report of the table has them."""
-    from recuse.cli.served_table import data_rows
+    from recuse.cli.inputs.served_table import data_rows
     from recuse.guarantees import BoundWarning, certify
 
     with warnings.catch_warnings(record=True) as caught:
@@ -125,7 +125,7 @@ def _certificate(model: ServedModel, X: Any, y: Any, cost: Any, wanted: dict[str
 
 def _labelled_rows(model: ServedModel, source: _Source, printer: Output) -> tuple[Any, Any, Any]:
     """Return the features, the targets and the cost of the rows with a target."""
-    from recuse.cli.labelled import read_labelled
+    from recuse.cli.inputs.labelled import read_labelled
 
     option = "--target-column"
     table = read_labelled(model, source.path, source.targets, source.cost, source.encoding, printer, option=option)

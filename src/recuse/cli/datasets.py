@@ -69,7 +69,7 @@ def _describe(data: Dataset) -> None:
 
 
 def _write(data: Dataset, output: str) -> None:
-    from recuse.table_files import write_table
+    from recuse.files.tables import write_table
 
     table = data.X.copy()
     table[data.target] = data.y

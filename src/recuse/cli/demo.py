@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recuse.cli.measures import curve_table, savings_of
+from recuse.cli.printing.measures import curve_table, savings_of
 from recuse.extras import import_extra
 from recuse.progress import progress_bar
 from recuse.usage_errors import one_sentence_errors
@@ -94,8 +94,8 @@ def _run(data: Dataset, output: Path, members: int, epochs: int, time_limit: flo
 
 
 def _save_figure(curve: pd.DataFrame, folder: Path) -> Path:
-    from recuse.atomic_files import new_file
     from recuse.displays import CostCurveDisplay
+    from recuse.files.atomic import new_file
 
     path = folder / "cost_curve.png"
     with new_file(path) as file:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from recuse.cli import options
-from recuse.cli.costs import CostChoice, parse_cost
-from recuse.cli.labelled import read_labelled
-from recuse.cli.measures import explained_table, savings_of, savings_sentence
-from recuse.cli.output import Output
+from recuse.cli.inputs import options
+from recuse.cli.inputs.costs import CostChoice, parse_cost
+from recuse.cli.inputs.labelled import read_labelled
+from recuse.cli.printing.measures import explained_table, savings_of, savings_sentence
+from recuse.cli.printing.output import Output
 from recuse.usage_errors import UNUSABLE, one_sentence_errors
 
 __all__ = ["evaluate"]
@@ -55,8 +55,8 @@ def _run(
     encoding: str | None,
     output: Output,
 ) -> None:
-    from recuse.cli import served_table
-    from recuse.cli.certified import certified_choice
+    from recuse.cli.inputs import served_table
+    from recuse.cli.inputs.certified import certified_choice
 
     model = served_table.load_model(path, choice)
     money = None if choice is None else choice.money

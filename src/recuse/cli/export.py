@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recuse.cli import options
-from recuse.cli.output import Output
+from recuse.cli.inputs import options
+from recuse.cli.printing.output import Output
 from recuse.usage_errors import UNUSABLE, one_sentence_errors
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def export(
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
         from recuse import load
-        from recuse.atomic_files import new_file
+        from recuse.files.atomic import new_file
 
         served, output = load(model), Output(as_json, quiet)
         with new_file(onnx) as file:

@@ -12,14 +12,22 @@ from typing import Annotated, Any
 import typer
 
 import recuse
-from recuse.cli import options
-from recuse.cli.columns import LabelledTable, Roles, kinds_of, labelled_table, row_counters, table_to_test, text_columns
-from recuse.cli.costs import CostChoice, required_cost
-from recuse.cli.held_out import Held, as_decision, split_rows
-from recuse.cli.leaderboard import leaderboard_records, leaderboard_table
-from recuse.cli.measures import comparison_table, savings_of, savings_sentence
-from recuse.cli.methods import Method, Preset, Settings, build, check_settings
-from recuse.cli.output import Output, counted, short
+from recuse.cli.inputs import options
+from recuse.cli.inputs.columns import (
+    LabelledTable,
+    Roles,
+    kinds_of,
+    labelled_table,
+    row_counters,
+    table_to_test,
+    text_columns,
+)
+from recuse.cli.inputs.costs import CostChoice, required_cost
+from recuse.cli.inputs.held_out import Held, as_decision, split_rows
+from recuse.cli.inputs.methods import Method, Preset, Settings, build, check_settings
+from recuse.cli.printing.leaderboard import leaderboard_records, leaderboard_table
+from recuse.cli.printing.measures import comparison_table, savings_of, savings_sentence
+from recuse.cli.printing.output import Output, counted, short
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 __all__ = ["fit"]
@@ -115,7 +123,7 @@ class _Job:
     output: Output
 
     def run(self) -> None:
-        from recuse.atomic_files import check_writable
+        from recuse.files.atomic import check_writable
 
         self.roles.check()
         for message in check_settings(self.settings):
@@ -130,7 +138,8 @@ class _Job:
 
     def _read(self) -> tuple[LabelledTable, Held | None]:
         """Return the training rows and the test rows, if there are any."""
-        from recuse.table_files import read_table, source_name
+        from recuse.files.names import source_name
+        from recuse.files.tables import read_table
 
         frame = read_table(self.data, encoding=self.encoding)
         table = labelled_table(frame, self.roles, source_name(self.data))
@@ -148,7 +157,7 @@ class _Job:
         return table, None
 
     def _describe(self, table: LabelledTable) -> None:
-        from recuse.table_files import source_name
+        from recuse.files.names import source_name
 
         say = self.output.say
         kinds = kinds_of(table.X.drop(columns=self.roles.cost or [], errors="ignore"))

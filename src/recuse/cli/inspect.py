@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recuse.cli import options
-from recuse.cli.leaderboard import leaderboard_records, leaderboard_table
-from recuse.cli.output import Output, counted, short
+from recuse.cli.inputs import options
+from recuse.cli.printing.leaderboard import leaderboard_records, leaderboard_table
+from recuse.cli.printing.output import Output, counted, short
 from recuse.usage_errors import UNUSABLE, one_sentence_errors
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recuse.cli import options
-from recuse.cli.costs import parse_cost
-from recuse.cli.output import Output, counted, short
+from recuse.cli.inputs import options
+from recuse.cli.inputs.costs import parse_cost
+from recuse.cli.printing.output import Output, counted, short
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def predict(
 
 
 def _check_output(output: str | None) -> None:
-    from recuse.atomic_files import check_writable
-    from recuse.table_files import file_format
+    from recuse.files.atomic import check_writable
+    from recuse.files.names import file_format
 
     if output is None or output == "-":
         return
@@ -92,10 +92,11 @@ def _run(
     encoding: str | None,
     printer: Output,
 ) -> None:
-    from recuse.cli import served_table
-    from recuse.cli.certified import certified_choice
-    from recuse.cli.columns import check_column
-    from recuse.table_files import source_name, write_table
+    from recuse.cli.inputs import served_table
+    from recuse.cli.inputs.certified import certified_choice
+    from recuse.cli.inputs.columns import check_column
+    from recuse.files.names import source_name
+    from recuse.files.tables import write_table
 
     model, source = served_table.load_model(path, choice), source_name(data)
     cost = served_table.chosen_cost(certified_choice(model, certificate, choice), model)
@@ -133,7 +134,7 @@ def _decide(
     model: ServedModel, rows: pd.DataFrame, cost: Any, certificate: int | None
 ) -> tuple[Decision, pd.DataFrame]:
     """Return the decisions, and as a table with the expected loss if the model has one."""
-    from recuse.cli import served_table
+    from recuse.cli.inputs import served_table
 
     decision = served_table.decide(model, rows, cost, certificate)
     frame = decision.to_frame()

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from recuse.cli import options
-from recuse.cli.costs import CostChoice, parse_cost
-from recuse.cli.labelled import LabelledTable, read_labelled
-from recuse.cli.output import Output, short
+from recuse.cli.inputs import options
+from recuse.cli.inputs.costs import CostChoice, parse_cost
+from recuse.cli.inputs.labelled import LabelledTable, read_labelled
+from recuse.cli.printing.output import Output, short
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 __all__ = ["report"]
@@ -49,7 +49,7 @@ def report(
       recuse report cars.recuse test.csv --cost-money error=10,error_cost=50,review_cost=18
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
-        from recuse.atomic_files import check_writable
+        from recuse.files.atomic import check_writable
 
         check_writable(path)
         choice = parse_cost(cost, cost_money)
@@ -68,8 +68,8 @@ def _run(
     encoding: str | None,
     output: Output,
 ) -> None:
-    from recuse.cli.columns import check_column
-    from recuse.cli.served_table import data_rows, load_model
+    from recuse.cli.inputs.columns import check_column
+    from recuse.cli.inputs.served_table import data_rows, load_model
     from recuse.report import write
 
     model = load_model(path, choice)

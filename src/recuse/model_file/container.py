@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from recuse._version import __version__
-from recuse.atomic_files import new_file
+from recuse.files.atomic import new_file
 from recuse.model_file.errors import ModelFileError
 
 __all__ = ["FORMAT_VERSION", "MAX_HEADER", "MAX_RAW", "read_container", "write_container"]

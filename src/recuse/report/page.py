@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from recuse.atomic_files import new_file
+from recuse.files.atomic import new_file
 from recuse.model_file.served import ServedModel, load
 from recuse.report.content import Request, content_of
 

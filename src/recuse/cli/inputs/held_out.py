@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recuse.cli.columns import LabelledTable
+from recuse.cli.inputs.columns import LabelledTable
 
 if TYPE_CHECKING:
     from recuse.decision import Decision

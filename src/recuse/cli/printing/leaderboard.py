@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from recuse.cli.measures import cell
+from recuse.cli.printing.measures import cell
 
 __all__ = ["leaderboard_records", "leaderboard_table"]
 

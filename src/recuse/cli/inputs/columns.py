@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from recuse.cli.output import counted, short
+from recuse.cli.printing.output import counted, short
 from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recuse import table_files
-from recuse.atomic_files import check_writable, new_file
-from recuse.table_files import read_table, write_table
+from recuse.files import csv_text
+from recuse.files.atomic import check_writable, new_file
+from recuse.files.tables import read_table, write_table
 
 
 def read(tmp_path, text, name="rows.csv", **options):
@@ -45,7 +45,7 @@ def test_numbers_with_leading_zeros_and_truth_values_stay_text(tmp_path):
 
 
 def test_a_leading_zero_is_found_behind_the_first_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_files, "_BLOCK", 7)
+    monkeypatch.setattr(csv_text, "_BLOCK", 7)
     rows = "".join(f"{10000 + row},{row}\n" for row in range(20))
     assert read(tmp_path, f"zip,n\n{rows}01067,5\n")["zip"].tolist()[-1] == "01067"
     assert read(tmp_path, f"zip,n\n{rows}91067,5\n")["zip"].dtype.kind == "i"

@@ -10,14 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recuse.cli.options import escaped
-from recuse.cli.output import Output, counted, short
+from recuse.cli.inputs.options import escaped
+from recuse.cli.printing.output import Output, counted, short
 from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from recuse.cli.costs import CostChoice
+    from recuse.cli.inputs.costs import CostChoice
     from recuse.decision import Decision
     from recuse.model_file.schema import ColumnSchema, TableSchema
     from recuse.model_file.served import ServedModel
@@ -50,7 +50,7 @@ _LINES = {
 def load_model(path: Path, choice: CostChoice | None) -> ServedModel:
     """Load a model, and check that it can use the cost that is given."""
     from recuse import load
-    from recuse.cli.costs import check_money
+    from recuse.cli.inputs.costs import check_money
 
     model = load(path)
     check_money(choice, model.loss_.name)
@@ -68,7 +68,7 @@ def table_schema(model: ServedModel) -> TableSchema:
 
 def read_for(model: ServedModel, path: str, encoding: str | None) -> pd.DataFrame:
     """Read a table with the types that a model expects."""
-    from recuse.table_files import read_table
+    from recuse.files.tables import read_table
 
     categories = {str(column.name): column for column in table_schema(model).columns if column.kind == "category"}
     text = {name for name, column in categories.items() if any(isinstance(each.value, str) for each in column.levels)}
@@ -114,7 +114,7 @@ def rows_for(model: ServedModel, table: pd.DataFrame, others: Iterable[str]) -> 
 
 def problems_of(model: ServedModel, table: pd.DataFrame, path: str) -> list[TableProblem]:
     """Compare the rows of `rows_for` with the training rows; raise an error if columns are missing."""
-    from recuse.cli.columns import check_finite
+    from recuse.cli.inputs.columns import check_finite
     from recuse.model_file.table_report import MISSING_COLUMN, table_report
 
     schema = table_schema(model)
@@ -140,7 +140,7 @@ def chosen_cost(choice: CostChoice | None, model: ServedModel) -> float | str:
 
 def row_costs(cost: float | str, model: ServedModel, table: pd.DataFrame, path: str) -> float | pd.Series[float]:
     """Return the cost for `decide`; raise an error if its column is missing or holds anything else."""
-    from recuse.cli.columns import check_column, check_range, costs_of
+    from recuse.cli.inputs.columns import check_column, check_range, costs_of
 
     if isinstance(cost, str):
         check_column(table, cost, "cost column", path)

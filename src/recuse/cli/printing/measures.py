@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from recuse.cli.costs import Money
+from recuse.cli.inputs.costs import Money
 
 __all__ = ["MEANINGS", "cell", "comparison_table", "curve_table", "explained_table", "savings_of", "savings_sentence"]
 

@@ -1,4 +1,4 @@
-"""Reading and writing of tables as CSV, Parquet and Arrow files."""
+"""Reading of CSV files: separator, decimal sign, encoding, and columns that must stay text."""
 
 from __future__ import annotations
 
@@ -9,26 +9,17 @@ import re
 import sys
 import warnings
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-from recuse.atomic_files import new_file
-from recuse.extras import import_extra
+from recuse.files.names import STANDARD_STREAM, check_names, source_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["STANDARD_STREAM", "file_format", "read_table", "source_name", "write_table"]
-
-STANDARD_STREAM = "-"
-_FORMATS = {
-    **dict.fromkeys((".csv", ".txt", ".tsv", ".csv.gz", ".tsv.gz"), "csv"),
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
-}
+__all__ = ["read_csv"]
 
 _SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 2**18  # characters that show the separator and the decimal sign
@@ -37,151 +28,6 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 _LEADING_ZERO = r"[+-]?0\d"
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-
-
-def file_format(path: str) -> str:
-    """Return "csv", "parquet" or "arrow" for the ending of a path; "-" is CSV.
-
-    Examples
-    --------
-    >>> file_format("rows.csv.gz"), file_format("rows.feather"), file_format("-")
-    ('csv', 'arrow', 'csv')
-    >>> file_format("rows.xlsx")
-    Traceback (most recent call last):
-    ValueError: rows.xlsx must end with one of .csv, .txt, .tsv, .csv.gz, .tsv.gz, .parquet, .pq, .arrow, .feather, .ipc
-    """
-    if path == STANDARD_STREAM:
-        return "csv"
-    for ending, kind in _FORMATS.items():
-        if path.lower().endswith(ending):
-            return kind
-    raise ValueError(f"{path} must end with one of {', '.join(_FORMATS)}")
-
-
-def source_name(path: str) -> str:
-    """Return the name of a table for messages.
-
-    Examples
-    --------
-    >>> source_name("-"), source_name("rows.csv")
-    ('standard input', 'rows.csv')
-    """
-    return "standard input" if path == STANDARD_STREAM else path
-
-
-def read_table(path: str, *, encoding: str | None = None, text_columns: Iterable[str] = ()) -> pd.DataFrame:
-    r"""Read a table.
-
-    The separator and the decimal sign of a CSV file are those of its first lines. Numbers with leading zeros and truth
-    values stay text, and so do dates.
-
-    Parameters
-    ----------
-    path : str
-        The ending gives the format; "-" is standard input, as CSV.
-    encoding : str, optional
-        Encoding of a CSV file, UTF-8 by default.
-    text_columns : iterable of str
-        Columns of a CSV file that stay text, also if all cells are numbers.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    ValueError
-        If the file is not a table.
-    ImportError
-        If a Parquet or Arrow file is read without pyarrow.
-    OSError
-        If the file cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "rooms.csv"
-    ...     _ = file.write_text("area;zip;since\n17,5;01067;2024-05-01\n20,0;80331;2024-06-01\n")
-    ...     read_table(str(file))
-       area    zip       since
-    0  17.5  01067  2024-05-01
-    1  20.0  80331  2024-06-01
-    """
-    kind = file_format(path)
-    if path != STANDARD_STREAM:
-        _check_readable(path)
-    frame = _read_csv(path, encoding or "utf-8-sig", set(text_columns)) if kind == "csv" else _read_arrow(path, kind)
-    frame.columns = frame.columns.map(str)
-    _check_names(list(frame.columns), path)
-    if len(frame) == 0:
-        raise ValueError(f"{source_name(path)} has no rows")
-    return frame
-
-
-def write_table(frame: pd.DataFrame, path: str) -> None:
-    """Write a table without its index; a file is replaced as a whole or, if an error occurs, not at all.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    path : str
-        The ending gives the format; "-" is standard output, as CSV.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> write_table(pd.DataFrame({"prediction": [1.5], "accepted": [True]}), "-")
-    prediction,accepted
-    1.5,True
-    """
-    kind = file_format(path)
-    if path == STANDARD_STREAM:
-        frame.to_csv(sys.stdout, index=False, lineterminator="\n")
-        sys.stdout.flush()  # here an error has a message
-        return
-    if kind != "csv":
-        pyarrow = import_extra("pyarrow", "files")
-        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    with new_file(path) as file:
-        if kind == "parquet":
-            import_extra("pyarrow.parquet", "files").write_table(table, file)
-        elif kind == "arrow":
-            import_extra("pyarrow.feather", "files").write_feather(table, file, compression="uncompressed")
-        else:
-            _write_csv(frame, path.lower(), file)
-
-
-def _write_csv(frame: pd.DataFrame, name: str, file: BinaryIO) -> None:
-    separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
-    data = frame.to_csv(index=False, sep=separator, lineterminator="\n").encode("utf-8")
-    # without a time and a name, equal tables give equal files
-    file.write(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
-
-
-def _check_readable(path: str) -> None:
-    if Path(path).is_dir():
-        raise IsADirectoryError(f"{path} is a folder: give the path of a table")
-    if not Path(path).exists():
-        raise FileNotFoundError(f"{path} does not exist: check the path of the table")
-
-
-def _check_names(names: list[str], path: str) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(f"{source_name(path)} must have different column names, got {twice[0]!r} more than once")
-
-
-def _read_arrow(path: str, kind: str) -> pd.DataFrame:
-    pyarrow = import_extra("pyarrow", "files")
-    module = import_extra("pyarrow.parquet" if kind == "parquet" else "pyarrow.feather", "files")
-    try:
-        table = module.read_table(path)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"{path} cannot be read as a file of {kind.capitalize()}: {reason:.200}") from error
-    frame: pd.DataFrame = table.to_pandas()
-    return frame.reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -209,7 +55,7 @@ class _Dialect:
     decimal: str
 
 
-def _read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
+def read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
     """Read a CSV file as numbers and text; a second pass reads the columns again that must stay text."""
     import pandas as pd
 
@@ -237,7 +83,7 @@ def _parse_text(text: _Text, text_columns: set[str]) -> pd.DataFrame:
     try:
         dialect = _dialect_of(text)
         header = next((cells for _, cells in _lines(text, dialect)), [])
-        _check_names([name for name in header if name], text.path)  # pandas would number them
+        check_names([name for name in header if name], text.path)  # pandas would number them
         frame = _parse(text, dialect, dict.fromkeys(text_columns, str))
         doubtful = _truth_columns(frame)
         if _has_leading_zeros(text, dialect):

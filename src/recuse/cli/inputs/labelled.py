@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recuse.cli import options
-from recuse.cli.costs import CostChoice
-from recuse.cli.output import Output, counted
+from recuse.cli.inputs import options
+from recuse.cli.inputs.costs import CostChoice
+from recuse.cli.printing.output import Output, counted
 from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def read_labelled(
     option : str
         The option that gives the names of the target columns.
     """
-    from recuse.cli import served_table
-    from recuse.cli.columns import target_of
-    from recuse.table_files import source_name
+    from recuse.cli.inputs import served_table
+    from recuse.cli.inputs.columns import target_of
+    from recuse.files.names import source_name
 
     names, chosen = _target_names(model, target, option), served_table.chosen_cost(choice, model)
     _check_roles(names, chosen, used, option)
@@ -111,7 +111,7 @@ def _check_roles(targets: list[str], cost: float | str, used: tuple[str, ...], o
 
 def _no_features(model: ServedModel, table: pd.DataFrame, other: set[str], used: tuple[str, ...]) -> tuple[str, ...]:
     """Return the used columns that a model of an array does not read, since the table has more columns than it."""
-    from recuse.cli.served_table import table_schema
+    from recuse.cli.inputs.served_table import table_schema
 
     return used if len(set(table.columns) - other) > len(table_schema(model).columns) else ()
 

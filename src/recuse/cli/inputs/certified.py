@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recuse.cli.costs import CostChoice
-from recuse.cli.output import counted
+from recuse.cli.inputs.costs import CostChoice
+from recuse.cli.printing.output import counted
 from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What commands read: options, costs, tables, and the roles of their columns."""

@@ -1,0 +1,1 @@
+"""What commands print: messages, tables of measures, and JSON."""

@@ -1,0 +1,1 @@
+"""Files: tables as CSV, Parquet and Arrow; files that are written as a whole or not at all."""

@@ -1,0 +1,128 @@
+"""Reading and writing of tables as CSV, Parquet and Arrow files."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from recuse.extras import import_extra
+from recuse.files.atomic import new_file
+from recuse.files.csv_text import read_csv
+from recuse.files.names import STANDARD_STREAM, check_names, file_format, source_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["read_table", "write_table"]
+
+
+def read_table(path: str, *, encoding: str | None = None, text_columns: Iterable[str] = ()) -> pd.DataFrame:
+    r"""Read a table.
+
+    The separator and the decimal sign of a CSV file are those of its first lines. Numbers with leading zeros and truth
+    values stay text, and so do dates.
+
+    Parameters
+    ----------
+    path : str
+        The ending gives the format; "-" is standard input, as CSV.
+    encoding : str, optional
+        Encoding of a CSV file, UTF-8 by default.
+    text_columns : iterable of str
+        Columns of a CSV file that stay text, also if all cells are numbers.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ValueError
+        If the file is not a table.
+    ImportError
+        If a Parquet or Arrow file is read without pyarrow.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "rooms.csv"
+    ...     _ = file.write_text("area;zip;since\n17,5;01067;2024-05-01\n20,0;80331;2024-06-01\n")
+    ...     read_table(str(file))
+       area    zip       since
+    0  17.5  01067  2024-05-01
+    1  20.0  80331  2024-06-01
+    """
+    kind = file_format(path)
+    if path != STANDARD_STREAM:
+        _check_readable(path)
+    frame = read_csv(path, encoding or "utf-8-sig", set(text_columns)) if kind == "csv" else _read_arrow(path, kind)
+    frame.columns = frame.columns.map(str)
+    check_names(list(frame.columns), path)
+    if len(frame) == 0:
+        raise ValueError(f"{source_name(path)} has no rows")
+    return frame
+
+
+def write_table(frame: pd.DataFrame, path: str) -> None:
+    """Write a table without its index; a file is replaced as a whole or, if an error occurs, not at all.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    path : str
+        The ending gives the format; "-" is standard output, as CSV.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> write_table(pd.DataFrame({"prediction": [1.5], "accepted": [True]}), "-")
+    prediction,accepted
+    1.5,True
+    """
+    kind = file_format(path)
+    if path == STANDARD_STREAM:
+        frame.to_csv(sys.stdout, index=False, lineterminator="\n")
+        sys.stdout.flush()  # here an error has a message
+        return
+    if kind != "csv":
+        pyarrow = import_extra("pyarrow", "files")
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    with new_file(path) as file:
+        if kind == "parquet":
+            import_extra("pyarrow.parquet", "files").write_table(table, file)
+        elif kind == "arrow":
+            import_extra("pyarrow.feather", "files").write_feather(table, file, compression="uncompressed")
+        else:
+            _write_csv(frame, path.lower(), file)
+
+
+def _write_csv(frame: pd.DataFrame, name: str, file: BinaryIO) -> None:
+    separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
+    data = frame.to_csv(index=False, sep=separator, lineterminator="\n").encode("utf-8")
+    # without a time and a name, equal tables give equal files
+    file.write(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
+
+
+def _check_readable(path: str) -> None:
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the path of a table")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist: check the path of the table")
+
+
+def _read_arrow(path: str, kind: str) -> pd.DataFrame:
+    pyarrow = import_extra("pyarrow", "files")
+    module = import_extra("pyarrow.parquet" if kind == "parquet" else "pyarrow.feather", "files")
+    try:
+        table = module.read_table(path)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(f"{path} cannot be read as a file of {kind.capitalize()}: {reason:.200}") from error
+    frame: pd.DataFrame = table.to_pandas()
+    return frame.reset_index(drop=True)
