@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.dataframes import is_frame, row_name, to_pandas, unmasked
+from recuse.model_file.row_reading import RowReader
 from recuse.model_file.schema import (
     MISSING_TIME,
     UNKNOWN_TIME,
@@ -41,6 +42,8 @@ class TableReader:
         self._names = [column.name for column in self._used]
         self._all_numbers = all(column.kind == "number" for column in schema.columns)
         self._texts = {column.name: _Texts(column) for column in self._used if column.kind == "category"}
+        texts = {name: text.of for name, text in self._texts.items()}
+        self._rows = RowReader(schema, texts, self._read_cell)
         self._checked: Any = None  # the labels of the last table, if they are those of the schema in the same order
 
     def read(self, X: Any, *, warn: bool = True) -> Feeds:
@@ -54,6 +57,10 @@ class TableReader:
         """
         table = self.table_of(X)
         return self._read_frame(table, warn) if is_frame(table) else self._read_array(table, warn)
+
+    def read_row(self, X: Any, *, warn: bool = True) -> Feeds | None:
+        """Return the inputs for a mapping of one row without a DataFrame, or None if only `read` can read it."""
+        return self._rows.read(X, warn=warn) if isinstance(X, Mapping) else None
 
     def table_of(self, X: Any) -> Any:
         """Return tables of any library, and mappings, as a pandas DataFrame; other values as they are."""
@@ -141,6 +148,11 @@ class TableReader:
             self._checked = frame.columns
         return in_order
 
+    def _read_cell(self, column: ColumnSchema, cell: Any, warn: bool) -> NDArray[Any]:
+        import pandas as pd
+
+        return self._read_column(column, pd.Series([cell], name=column.name), warn)
+
     def _read_column(self, column: ColumnSchema, cells: Any, warn: bool) -> NDArray[Any]:
         """Return the cells (row, 1) of one column."""
         from recuse.tabular.columns import Cells, warn_of_text
@@ -165,6 +177,10 @@ class ImageReader:
 
     def __init__(self, schema: ImageSchema) -> None:
         self.schema = schema
+
+    def read_row(self, X: Any, *, warn: bool = True) -> Feeds | None:
+        """Return None: a row is not an image."""
+        return None
 
     def table_of(self, X: Any) -> Any:
         """Return images as an array."""

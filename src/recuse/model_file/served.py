@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 
 _BLOCK = 512  # rows decided at once, so that intermediate results stay in the cache
 _TABLES = ("leaderboard", "out_of_fold")
+_ONE_ROW = np.zeros((1, 1))  # a table with as many rows as a mapping of scalars
 _DECIDED = ("prediction", "score", "accepted")
 
 
@@ -250,8 +251,12 @@ class ServedModel:
 
     def _decide(self, X: Any, cost: Cost | None, names: Sequence[str], *, warn: bool) -> tuple[Decision, list[Floats]]:
         """Return the decision, and the outputs after the first three names."""
-        table = self._reader.table_of(X)
-        feeds = self._reader.read(table, warn=warn)
+        feeds = self._reader.read_row(X, warn=warn)
+        if feeds is None or self._needs_table(cost):
+            table = self._reader.table_of(X)
+            feeds = self._reader.read(table, warn=warn)
+        else:
+            table = _ONE_ROW
         count = len(next(iter(feeds.values())))
         row_cost = self._cost_of_rows(cost, table, count)
         prediction, score, accepted, *others = self._run(feeds, row_cost, names, count)
@@ -331,6 +336,10 @@ class ServedModel:
         feeds, count = self._read(X)
         cost = np.full(count, self._header.prediction_cost or 0.0)
         return np.asarray(self._run(feeds, cost, [name], count)[0])
+
+    def _needs_table(self, cost: Cost | None) -> bool:
+        """Whether the cost is computed from the cells of the table."""
+        return callable(cost) or isinstance(self.cost_ if cost is None else cost, str)
 
     def _cost_of_rows(self, cost: Cost | None, table: Any, count: int) -> Floats:
         if cost is None and isinstance(self.cost_, float):
