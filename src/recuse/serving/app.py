@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import State
+from starlette.exceptions import HTTPException
 
 from recuse._version import __version__
 from recuse.serving.errors import RequestError, error_response
+from recuse.serving.guard import Guard
+from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
+from recuse.serving.openapi.examples import describe_with_examples
 from recuse.serving.settings import Settings
 
 __all__ = ["create_app"]
+
+_DESCRIPTION = (
+    "Regression with cost-based rejection: each row gets a prediction, and whether to use it or ask a person."
+)
+_DIGEST_SECONDS = 1.0
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -28,29 +41,41 @@ def create_app(settings: Settings) -> FastAPI:
     Returns
     -------
     FastAPI
-        `app.state` has `settings`, `models` (a ModelStore), `queue` (a ReviewQueue or None) and `threads`.
+        `app.state` has `settings`, `models` (a ModelStore), `metrics` (ServiceMetrics), and while the application runs
+        `queue` (a ReviewQueue or None) and `threads`.
 
     Raises
     ------
     ModelFileError, OSError, ValueError
-        If a model file, a table of training rows or the queue cannot be used.
+        If a model file or a table of training rows cannot be used.
     """
     training = {name: _read_training(path) for name, path in settings.training.items()}
-    app = FastAPI(title="recuse", version=__version__, lifespan=_lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="recuse",
+        version=__version__,
+        description=_DESCRIPTION,
+        lifespan=_lifespan,
+        docs_url=None,  # they would load scripts from another host
+        redoc_url=None,
+    )
     app.state.settings = settings
-    app.state.models = ModelStore(settings.models, training)
-    app.state.queue = None  # opened when the application starts
+    app.state.metrics = ServiceMetrics()
+    app.state.models = ModelStore(settings.models, training, on_change=app.state.metrics.loaded)
+    app.state.queue = None
     for router in _routers(settings):
         app.include_router(router)
-    app.add_exception_handler(RequestError, _answer_error)
+    for error, handler in _HANDLERS.items():
+        app.add_exception_handler(error, handler)
+    app.add_middleware(Guard, settings=settings, observe=app.state.metrics.observe)
+    app.openapi = partial(_openapi, app)  # type: ignore[method-assign]
     return app
 
 
 def _routers(settings: Settings) -> list[APIRouter]:
     """Return the routes of all protocols and pages."""
-    from recuse.serving.routes import models, predict
+    from recuse.serving.routes import docs, inference, invocations, metrics, models, predict
 
-    routers = [predict.router, models.router]
+    routers = [predict.router, invocations.router, inference.router, models.router, metrics.router, docs.router]
     if settings.queue is not None:
         # from recuse.serving.routes import reviews: routers.append(reviews.router)
         pass
@@ -64,17 +89,57 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     state = app.state
     state.threads = ThreadPoolExecutor(state.settings.threads, thread_name_prefix="decide")
     # if settings.queue is not None: state.queue = ReviewQueue.open(settings.queue, audit_share=settings.audit_share)
+    digesting = asyncio.create_task(_digest(state))
+    state.models.watch(state.settings.reload_seconds)
     try:
         yield
     finally:
+        state.models.stop()
+        digesting.cancel()
+        with suppress(asyncio.CancelledError):
+            await digesting
         state.threads.shutdown()
         if state.queue is not None:
             state.queue.close()
 
 
+async def _digest(state: State) -> None:
+    """Bring the metrics up to date every second, in a thread."""
+    while True:
+        await asyncio.sleep(_DIGEST_SECONDS)
+        await asyncio.get_running_loop().run_in_executor(state.threads, state.metrics.digest)
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        app.openapi_schema = describe_with_examples(app)
+    return app.openapi_schema
+
+
 async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
     return error_response(error.status, error.sentence, error.headers)
+
+
+async def _answer_http(request: Request, error: Exception) -> Response:
+    """Answer for Starlette: no such route, or not with this method."""
+    assert isinstance(error, HTTPException)
+    return error_response(error.status_code, f"{error.detail}: see /docs", dict(error.headers or {}))
+
+
+async def _answer_invalid(request: Request, error: Exception) -> Response:
+    """Answer for FastAPI, which checks the parameters of some routes."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return error_response(422, f"{place}: {first['msg']}")
+
+
+_HANDLERS: dict[Any, Any] = {
+    RequestError: _answer_error,
+    HTTPException: _answer_http,
+    RequestValidationError: _answer_invalid,
+}
 
 
 def _read_training(path: Path) -> Any:

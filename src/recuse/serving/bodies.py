@@ -1,26 +1,24 @@
-"""Bodies of requests as JSON values, and rows of JSON as tables."""
+"""Bodies of requests as JSON values and text, and their rows as tables with the columns of a model."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fastapi import Request
-
+from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
 
-__all__ = ["json_body", "table_of_records"]
+__all__ = ["check_cost", "parse_json", "table_of_columns", "table_of_csv", "table_of_lists", "table_of_records"]
+
+_MISSING_WORDS = frozenset({"", "na", "nan", "n/a", "null", "none", "<na>", "nat"})
 
 
-async def json_body(request: Request) -> Any:
-    """Return the body of a request as strict JSON; raise a RequestError if it is not."""
-    return parse_json(await request.body())
-
-
-def parse_json(body: bytes) -> Any:
-    """Parse strict JSON, without NaN and infinity.
+def parse_json(body: bytes, *, nan_is_missing: bool = False) -> Any:
+    """Parse JSON without infinite numbers; NaN, which some clients write, is an error or a missing value.
 
     Examples
     --------
@@ -28,7 +26,7 @@ def parse_json(body: bytes) -> Any:
     {'row': {'weight': 3000}}
     """
     try:
-        return json.loads(body, parse_constant=_no_constant)
+        return json.loads(body, parse_constant=_missing if nan_is_missing else _no_constant)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
         raise RequestError(400, f"the body must be JSON: {reason}") from error
@@ -38,17 +36,128 @@ def _no_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not a number of JSON, use null for a missing value")
 
 
-def table_of_records(loaded: LoadedModel, records: Sequence[Mapping[str, Any]]) -> Any:
+def _missing(constant: str) -> Any:
+    return None if constant == "NaN" else _no_constant(constant)
+
+
+def check_cost(cost: Any) -> Any:
+    """Return a cost if it is a number or a list of numbers; the model checks its values.
+
+    Examples
+    --------
+    >>> check_cost([3, 4.5])
+    [3, 4.5]
+    """
+    costs = cost if isinstance(cost, list) else [] if cost is None else [cost]
+    wrong = [each for each in costs if type(each) not in (int, float)]
+    if wrong or cost == []:
+        raise RequestError(422, f"cost must be a number or one number for each row, got {cost!r:.80}")
+    return cost
+
+
+def table_of_records(loaded: LoadedModel, records: Any) -> Any:
     """Return rows of JSON as a table with the columns of the model; absent columns are missing values.
 
     One row stays a mapping, which needs no DataFrame.
     """
-    names = loaded.column_names
-    if not names:
-        raise RequestError(422, f"model {loaded.name!r} reads images, not rows: send them to /v2/models")
+    if not isinstance(records, list) or not records or not all(isinstance(record, dict) for record in records):
+        raise RequestError(422, "rows must be objects of column names and values, and there must be at least one")
+    for record in records:
+        _check_cells(record.values())
+    names = _names(loaded)
     if len(records) == 1:
-        row = records[0]
-        return {name: row.get(text) for text, name in names.items()}
+        get = records[0].get
+        return {name: get(text) for text, name in names.items()}
+    return _frame({name: [record.get(text) for record in records] for text, name in names.items()})
+
+
+def table_of_columns(loaded: LoadedModel, columns: Mapping[str, Sequence[Any]]) -> Any:
+    """Return columns by name as a table with the columns of the model; absent columns are missing values."""
+    counts = {len(cells) for cells in columns.values()}
+    if len(counts) != 1 or 0 in counts:
+        raise RequestError(422, f"columns must have the same number of values, at least one, got {sorted(counts)}")
+    for cells in columns.values():
+        _check_cells(cells)
+    missing = [None] * counts.pop()
+    table = {name: columns.get(text, missing) for text, name in _names(loaded).items()}
+    if len(missing) == 1:
+        return {name: cells[0] for name, cells in table.items()}
+    return _frame(table)
+
+
+def table_of_lists(loaded: LoadedModel, rows: Any, names: Sequence[Any] | None = None) -> Any:
+    """Return rows without names as a table; their cells are in the order of `names`, or of the columns in training."""
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
+        raise RequestError(422, "rows must be lists of values, and there must be at least one")
+    if names is None:
+        names = [str(column.name) for column in _schema(loaded).columns]
+    wrong = [place for place, row in enumerate(rows) if len(row) != len(names)]
+    if wrong:
+        found = len(rows[wrong[0]])
+        raise RequestError(
+            422, f"each row must have {len(names)} values, one for each column, got {found} in row {wrong[0]}"
+        )
+    if len(set(map(str, names))) < len(names):
+        raise RequestError(422, "column names must be different")
+    return table_of_columns(loaded, dict(zip(map(str, names), map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def table_of_csv(loaded: LoadedModel, body: bytes) -> Any:
+    """Return the rows of a CSV text with a header; empty cells and words such as NA are missing values."""
+    try:
+        lines = [line for line in csv.reader(io.StringIO(body.decode("utf-8-sig"), newline=""), strict=True) if line]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise RequestError(400, f"the body must be CSV in UTF-8: {error!s:.200}") from error
+    if len(lines) < 2:
+        raise RequestError(422, f"the body must have a header and at least one row, got {len(lines)} lines")
+    kinds = {str(column.name): _cell_of_text(column) for column in _schema(loaded).columns}
+    readers = [kinds.get(name, _number_or_text) for name in lines[0]]
+    wrong = [number for number, line in enumerate(lines, start=1) if len(line) != len(readers)]
+    if wrong:
+        raise RequestError(422, f"each line must have {len(readers)} cells, as the header, line {wrong[0]} has not")
+    rows = [[read(cell) for read, cell in zip(readers, line, strict=True)] for line in lines[1:]]
+    return table_of_lists(loaded, rows, lines[0])
+
+
+def _cell_of_text(column: ColumnSchema) -> Callable[[str], Any]:
+    """Return the function that reads the text of a cell as the training rows had it."""
+    if column.kind != "category":
+        return _number_or_text
+    values = {level.value for level in column.levels}
+    if any(isinstance(value, str) for value in values):
+        return lambda text: None if text == "" else text
+    truths = {str(value).lower(): value for value in values if isinstance(value, bool)}
+    return lambda text: truths.get(text.lower(), _number_or_text(text))
+
+
+def _number_or_text(text: str) -> Any:
+    if text.strip().lower() in _MISSING_WORDS:
+        return None
+    try:
+        return text if "_" in text else float(text)  # Python reads 1_000 as a number
+    except ValueError:
+        return text
+
+
+def _frame(columns: Mapping[str | int, Sequence[Any]]) -> Any:
     import pandas as pd
 
-    return pd.DataFrame({name: [row.get(text) for row in records] for text, name in names.items()})
+    return pd.DataFrame(dict(columns))
+
+
+def _check_cells(cells: Iterable[Any]) -> None:
+    for cell in cells:
+        if type(cell) in (dict, list):
+            raise RequestError(422, f"values must be numbers, text, true, false or null, got {cell!r:.80}")
+
+
+def _names(loaded: LoadedModel) -> Mapping[str, str | int]:
+    _schema(loaded)
+    return loaded.column_names
+
+
+def _schema(loaded: LoadedModel) -> TableSchema:
+    schema = loaded.model.schema
+    if not isinstance(schema, TableSchema):
+        raise RequestError(422, f"model {loaded.name!r} reads images, not rows: send them as a tensor to /v2/models")
+    return schema

@@ -1,14 +1,14 @@
-"""From the rows of a request to decisions: the steps that all protocols share."""
+"""From the body of a request to decisions and back: the steps that all protocols share."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from fastapi import Request, Response
 from numpy.typing import NDArray
 
 from recuse.decision import Decision
@@ -18,9 +18,36 @@ from recuse.serving.model_store import LoadedModel
 if TYPE_CHECKING:
     from starlette.datastructures import State
 
-__all__ = ["Decided", "decide_rows", "find_model", "finite", "records_of"]
+__all__ = ["Decided", "Question", "answer", "find_model"]
 
-_INLINE_ROWS = 32  # fewer rows take less time than handing them to a thread
+_INLINE_BYTES = 4096  # smaller bodies take less time than handing them to a thread
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Question:
+    """The rows of one request.
+
+    Attributes
+    ----------
+    loaded : LoadedModel
+        The model that decides.
+    table : DataFrame, array, or mapping of column names to the values of one row
+    cost : float, sequence of float or None
+    ids : sequence of str or None
+        The caller's keys of the rows.
+    """
+
+    loaded: LoadedModel
+    table: Any
+    cost: Any = None
+    ids: Sequence[str] | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return 1 if isinstance(self.table, Mapping) else len(self.table)
 
 
 @dataclass(frozen=True)
@@ -29,14 +56,14 @@ class Decided:
 
     Attributes
     ----------
-    loaded : LoadedModel
+    question : Question
     decision : Decision
     expected_loss : ndarray of shape (n_rows,) or None
     reviews : list of (str or None)
         Identifiers of the rows in the review queue.
     """
 
-    loaded: LoadedModel
+    question: Question
     decision: Decision
     expected_loss: NDArray[np.float64] | None
     reviews: list[str | None]
@@ -53,87 +80,47 @@ def find_model(state: State, name: str | None, version: str | None = None) -> Lo
     return loaded
 
 
-async def decide_rows(
-    state: State, loaded: LoadedModel, table: Any, cost: Any = None, ids: Sequence[str] | None = None
-) -> Decided:
-    """Decide about the rows of a request, and put rejected ones into the review queue if there is one.
+async def answer(request: Request, read: Callable[[bytes], Question], write: Callable[[Decided], Response]) -> Response:
+    """Decide about the rows of a request, and put them into the review queue if there is one.
+
+    Large requests are read, decided and written by a thread, so that others do not wait for them.
 
     Parameters
     ----------
-    state : State
-        The state of the application.
-    loaded : LoadedModel
-    table : DataFrame, array, or mapping of column names to the values of one row
-    cost : float, array-like or None
-    ids : sequence of str or None
-        The caller's keys of the rows.
+    request : Request
+    read : callable
+        Reads the body; raises a RequestError if it is wrong.
+    write : callable
+        Returns the answer.
     """
-    rows = 1 if isinstance(table, Mapping) else len(table)
-    if rows > state.settings.max_rows:
-        raise RequestError(413, f"a request may have at most {state.settings.max_rows} rows, got {rows}")
+    state, body = request.app.state, await request.body()
+    if len(body) <= _INLINE_BYTES:
+        question, decision, expected = _decide(state, read, body)
+    else:
+        loop = asyncio.get_running_loop()
+        question, decision, expected = await loop.run_in_executor(state.threads, _decide, state, read, body)
+    reviews: list[str | None] = [None] * len(decision)
+    if state.queue is not None:
+        reviews = await state.queue.record(question.loaded, _rows(question.table), decision, expected, question.ids)
+    decided = Decided(question, decision, expected, reviews)
+    state.metrics.add(decided)
+    if len(body) <= _INLINE_BYTES:
+        return write(decided)
+    return await loop.run_in_executor(state.threads, write, decided)
+
+
+def _decide(
+    state: State, read: Callable[[bytes], Question], body: bytes
+) -> tuple[Question, Decision, NDArray[np.float64] | None]:
+    question = read(body)
+    if question.count > state.settings.max_rows:
+        raise RequestError(413, f"a request may have at most {state.settings.max_rows} rows, got {question.count}")
     try:
-        if rows <= _INLINE_ROWS:
-            decision, expected = _decide(loaded, table, cost)
-        else:
-            loop = asyncio.get_running_loop()
-            decision, expected = await loop.run_in_executor(state.threads, _decide, loaded, table, cost)
+        decision, expected = question.loaded.model.decide_with_expected_loss(question.table, question.cost, warn=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise RequestError(422, str(error)) from error
-    if state.queue is None:
-        return Decided(loaded, decision, expected, [None] * rows)
-    reviews = await state.queue.record(loaded, _frame(table), decision, expected, ids)
-    return Decided(loaded, decision, expected, reviews)
+    return question, decision, expected
 
 
-def _decide(loaded: LoadedModel, table: Any, cost: Any) -> tuple[Decision, NDArray[np.float64] | None]:
-    return loaded.model.decide_with_expected_loss(table, cost, warn=False)
-
-
-def _frame(table: Any) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame([table]) if isinstance(table, Mapping) else table
-
-
-def records_of(decided: Decided) -> list[dict[str, Any]]:
-    """Return one record for each decision, with values that JSON can hold."""
-    decision = decided.decision
-    prediction = decision.prediction.tolist()
-    if decision.prediction.ndim == 1:
-        prediction = [finite(value) for value in prediction]
-    else:
-        prediction = [[finite(value) for value in values] for values in prediction]
-    count = len(prediction)
-    expected = [None] * count if decided.expected_loss is None else decided.expected_loss.tolist()
-    rows = zip(
-        prediction,
-        decision.accepted.tolist(),
-        decision.score.tolist(),
-        decision.cost.tolist(),
-        expected,
-        decided.reviews,
-        strict=True,
-    )
-    return [
-        {
-            "prediction": predicted,
-            "accepted": accepted,
-            "score": finite(score),
-            "cost": cost,
-            "expected_loss": finite(loss),
-            "expected_saving": None if loss is None else finite(abs(loss - cost)),
-            "review": review,
-        }
-        for predicted, accepted, score, cost, loss, review in rows
-    ]
-
-
-def finite(value: float | None) -> float | None:
-    """Return a number that JSON has, None for the others.
-
-    Examples
-    --------
-    >>> finite(2.5), finite(math.inf)
-    (2.5, None)
-    """
-    return value if value is not None and math.isfinite(value) else None
+def _rows(table: Any) -> Any:
+    return [table] if isinstance(table, Mapping) else table

@@ -1,10 +1,12 @@
-"""The models of the service, loaded from their files."""
+"""The models of the service, loaded from their files and again when these are replaced."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from recuse.model_file.schema import TableSchema
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["LoadedModel", "ModelStore"]
 
 _VERSION_DIGITS = 12
+
+_log = logging.getLogger("recuse.serving")
+
+Signature = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +56,35 @@ class LoadedModel:
 class ModelStore:
     """The models that are served, by name.
 
+    A request gets one `LoadedModel` and keeps it. A replaced file is loaded by a thread and then takes the place of the
+    old version at once; a file that cannot be loaded is reported in the log, and the old version stays.
+
     Parameters
     ----------
     paths : mapping of str to Path
         The first model is the default.
     training : mapping of str to DataFrame, optional
         Training rows by name of the model.
+    on_change : callable, optional
+        Is called with the new version of a model, and with the old one if there is one.
     """
 
-    def __init__(self, paths: Mapping[str, Path], training: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        paths: Mapping[str, Path],
+        training: Mapping[str, Any] | None = None,
+        on_change: Callable[[LoadedModel, LoadedModel | None], None] | None = None,
+    ) -> None:
         self._paths = dict(paths)
         self._training = dict(training or {})
-        self._loaded = {name: self._read(name) for name in self._paths}
+        self._on_change = on_change or (lambda new, old: None)
+        self._signatures = {name: _signature(path) for name, path in self._paths.items()}
+        self._loaded: dict[str, LoadedModel] = {}
+        for name in self._paths:
+            self._replace(name)
         self.default = next(iter(self._paths))
+        self._stopped = Event()
+        self._watching: Thread | None = None
 
     @property
     def names(self) -> list[str]:
@@ -73,8 +95,58 @@ class ModelStore:
         """Return the current version of a model, by default of the first; raise a KeyError for unknown names."""
         return self._loaded[self.default if name is None else name]
 
-    def _read(self, name: str) -> LoadedModel:
-        return LoadedModel.read(name, self._paths[name], self._training.get(name))
+    def watch(self, seconds: float) -> None:
+        """Look at the files again and again, in a thread, until `stop`; never if `seconds` is 0."""
+        if seconds > 0:
+            self._stopped.clear()
+            self._watching = Thread(target=self._watch, args=(seconds,), name="reload", daemon=True)
+            self._watching.start()
+
+    def stop(self) -> None:
+        """Stop looking at the files."""
+        self._stopped.set()
+        if self._watching is not None:
+            self._watching.join()
+
+    def reload(self) -> list[str]:
+        """Load the files that were replaced; return the names of the models with a new version."""
+        return [name for name in self._paths if self._reload(name)]
+
+    def _watch(self, seconds: float) -> None:
+        while not self._stopped.wait(seconds):
+            self.reload()
+
+    def _reload(self, name: str) -> bool:
+        signature = _signature(self._paths[name])
+        if signature is None or signature == self._signatures[name]:
+            return False
+        self._signatures[name] = signature  # a damaged file is reported once
+        try:
+            return self._replace(name)
+        except Exception as error:  # whatever a foreign file leads to, the old version must stay
+            old = self._loaded[name].version
+            _log.error("model %s was not replaced, version %s stays: %s", name, old, error)
+            return False
+
+    def _replace(self, name: str) -> bool:
+        """Load the file of a model; return whether its content is new."""
+        new, old = LoadedModel.read(name, self._paths[name], self._training.get(name)), self._loaded.get(name)
+        if old is not None and new.version == old.version:
+            return False
+        self._loaded[name] = new
+        self._on_change(new, old)
+        if old is not None:
+            _log.warning("model %s was replaced: version %s after %s", name, new.version, old.version)
+        return True
+
+
+def _signature(path: Path) -> Signature | None:
+    """Return what changes when a file is replaced or written; None if there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _column_names(model: ServedModel) -> dict[str, str | int]:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.serving.model_store import LoadedModel
+from recuse.serving.openapi import operations
+from recuse.serving.records import json_response
 
 __all__ = ["describe", "router"]
 
 router = APIRouter()
 
 
-@router.get("/models")
-async def models(request: Request) -> list[dict[str, Any]]:
+@router.get("/models", **operations.MODELS)
+async def models(request: Request) -> Response:
     """List the models, the default first."""
     store = request.app.state.models
-    return [describe(store.get(name)) for name in store.names]
+    return json_response([describe(store.get(name)) for name in store.names])
 
 
 def describe(loaded: LoadedModel) -> dict[str, Any]:

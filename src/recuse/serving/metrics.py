@@ -1,0 +1,156 @@
+"""Metrics of the service for Prometheus: latency, decisions, expected losses, and drift against training."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from recuse.serving.model_store import LoadedModel
+from recuse.serving.window import RecentRows
+
+if TYPE_CHECKING:
+    from recuse.serving.deciding import Decided
+
+__all__ = ["ServiceMetrics"]
+
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_DRIFT_SECONDS = 10.0
+
+_log = logging.getLogger("recuse.serving")
+
+
+class ServiceMetrics:
+    """The metrics of one process; with several workers they are joined when they are read.
+
+    Attributes
+    ----------
+    registry : CollectorRegistry
+        Other parts of the service may register metrics here.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        common: dict[str, Any] = {"registry": self.registry}
+        self._seconds = Histogram(
+            "recuse_request_seconds", "Time of a request.", ["route", "status"], buckets=_SECONDS, **common
+        )
+        self._rows = Counter("recuse_rows", "Decided rows.", ["model", "decision"], **common)
+        self._shares = Gauge(
+            "recuse_column_drift",
+            "Share of the recent rows with a cell that training did not have.",
+            ["model", "column", "problem"],
+            multiprocess_mode="livemax",
+            **common,
+        )
+        self._distances = Gauge(
+            "recuse_output_drift",
+            "Kolmogorov-Smirnov distance of the recent outputs from the out-of-fold ones of training.",
+            ["model", "output"],
+            multiprocess_mode="livemax",
+            **common,
+        )
+        self._quantiles = Gauge(
+            "recuse_expected_loss",
+            "Quantiles of the expected loss of the recent rows.",
+            ["model", "quantile"],
+            multiprocess_mode="livemostrecent",
+            **common,
+        )
+        self._loaded = Gauge(
+            "recuse_model_loaded",
+            "1 for the served version.",
+            ["model", "version"],
+            multiprocess_mode="livemax",
+            **common,
+        )
+        self._children: dict[Any, Any] = {}
+        self._windows: dict[str, RecentRows] = {}
+        self._drift_at = 0.0
+
+    def observe(self, scope: Any, status: int, seconds: float) -> None:
+        """Count a request."""
+        key = (getattr(scope.get("route"), "path", "other"), status)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = self._seconds.labels(key[0], str(status))
+        child.observe(seconds)
+
+    def add(self, decided: Decided) -> None:
+        """Count the decisions of a request, and note its rows."""
+        question, decision = decided.question, decided.decision
+        name = question.loaded.name
+        accepted = int(decision.accepted.sum())
+        for kind, count in (("accepted", accepted), ("rejected", len(decision) - accepted)):
+            if count:
+                self._rows.labels(name, kind).inc(count)
+        self._window(question.loaded).add(question.table, decision, decided.expected_loss)
+
+    def loaded(self, model: LoadedModel, previous: LoadedModel | None = None) -> None:
+        """Note which version of a model is served."""
+        if previous is not None:
+            self._loaded.labels(previous.name, previous.version).set(0)
+        self._loaded.labels(model.name, model.version).set(1)
+
+    def digest(self, *, all_gauges: bool = False) -> None:
+        """Bring the gauges up to date; those that take longer only every ten seconds."""
+        if all_gauges or monotonic() - self._drift_at > _DRIFT_SECONDS:
+            self._drift_at, all_gauges = monotonic(), True
+        for name, window in list(self._windows.items()):
+            try:
+                if window.digest() or all_gauges:
+                    self._set_gauges(name, window, all_gauges)
+            except Exception as error:  # metrics must not stop the service
+                _log.error("%s while computing the drift of model %s", type(error).__name__, name)
+
+    def render(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        self.digest(all_gauges=True)
+        folder = os.environ.get(_FOLDER)
+        if folder is None:
+            return generate_latest(self.registry)
+        _forget_dead_workers(Path(folder))
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+    def _window(self, loaded: LoadedModel) -> RecentRows:
+        window = self._windows.get(loaded.name)
+        if window is None or window.loaded is not loaded:
+            window = self._windows[loaded.name] = RecentRows(loaded)
+        return window
+
+    def _set_gauges(self, name: str, window: RecentRows, all_gauges: bool) -> None:
+        shares = window.column_shares()
+        self._reset(self._shares, name, shares)
+        for (column, problem), share in shares.items():
+            self._shares.labels(name, column, problem).set(share)
+        if all_gauges:
+            for quantile, loss in window.expected_loss_quantiles(_QUANTILES).items():
+                self._quantiles.labels(name, f"{quantile:g}").set(loss)
+            for output, distance in window.distances().items():
+                self._distances.labels(name, output).set(distance)
+
+    def _reset(self, gauge: Gauge, name: str, kept: Any) -> None:
+        """Set the shares to 0 that are no longer in the window."""
+        known = self._children.setdefault(("shares", name), set())
+        for column, problem in known - set(kept):
+            gauge.labels(name, column, problem).set(0)
+        known.update(kept)
+
+
+def _forget_dead_workers(folder: Path) -> None:
+    """Remove the gauges of workers that ended."""
+    workers = {int(path.stem.rpartition("_")[2]) for path in folder.glob("gauge_live*_*.db")}
+    for worker in workers:
+        try:
+            os.kill(worker, 0)
+        except ProcessLookupError:
+            mark_process_dead(worker, str(folder))  # type: ignore[no-untyped-call]

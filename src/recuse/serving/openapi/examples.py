@@ -1,0 +1,77 @@
+"""Examples of requests, made from the columns of the models that are served."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from recuse.model_file.schema import ColumnSchema, ImageSchema
+from recuse.serving.model_store import LoadedModel
+
+__all__ = ["describe_with_examples", "example_row"]
+
+
+def describe_with_examples(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI description of an application, with requests that its first model can decide about."""
+    described: dict[str, Any] = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    loaded = app.state.models.get()
+    row = example_row(loaded)
+    if not row:
+        return described
+    examples: dict[str, dict[str, Any]] = {
+        "/predict": {
+            "one row": {"row": row},
+            "two rows": {"rows": [row, row], "ids": ["order 1", "order 2"]},
+        },
+        "/invocations": {
+            "dataframe_records": {"dataframe_records": [row]},
+            "dataframe_split": {"dataframe_split": {"columns": list(row), "data": [list(row.values())]}},
+            "inputs": {"inputs": {name: [cell] for name, cell in row.items()}},
+        },
+        "/v2/models/{name}/infer": {"one row": {"inputs": _tensors(row)}},
+        "/v2/models/{name}/versions/{version}/infer": {"one row": {"inputs": _tensors(row)}},
+    }
+    for path, values in examples.items():
+        posted = described["paths"][path]["post"]
+        content = posted["requestBody"]["content"]
+        content["application/json"]["examples"] = {name: {"value": value} for name, value in values.items()}
+        for parameter in posted.get("parameters", []):
+            known = {"name": loaded.name, "model": loaded.name, "version": loaded.version}
+            if parameter["name"] in known:
+                parameter["example"] = known[parameter["name"]]
+    text = ",".join(map(str, row)) + "\n" + ",".join(json.dumps(cell) for cell in row.values()) + "\n"
+    described["paths"]["/invocations"]["post"]["requestBody"]["content"]["text/csv"]["example"] = text
+    return described
+
+
+def example_row(loaded: LoadedModel) -> dict[str, Any]:
+    """Return a row that a model can decide about, by the names of its columns in JSON; none for images."""
+    schema = loaded.model.schema
+    if isinstance(schema, ImageSchema):
+        return {}
+    row = {str(column.name): _example_cell(column) for column in schema.columns if column.kind != "unused"}
+    return {**row, **({loaded.model.cost_: 1.0} if isinstance(loaded.model.cost_, str) else {})}
+
+
+def _example_cell(column: ColumnSchema) -> Any:
+    if column.kind == "category":
+        return next((level.value for level in column.levels if level.seen and level.value is not None), None)
+    if column.kind == "date":
+        import numpy as np
+
+        return str(np.datetime64(int(column.low or 0), "s"))
+    middle = ((column.low or 0.0) + (column.high or 0.0)) / 2
+    return float(f"{middle:.4g}")
+
+
+def _tensors(row: dict[str, Any]) -> list[dict[str, Any]]:
+    kinds = {bool: "BOOL", int: "INT64", float: "FP64"}
+    return [
+        {"name": name, "shape": [1], "datatype": kinds.get(type(cell), "BYTES"), "data": [cell]}
+        for name, cell in row.items()
+    ]

@@ -1,0 +1,57 @@
+"""Decisions as records of JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from fastapi import Response
+
+from recuse.serving.deciding import Decided
+
+__all__ = ["finite", "json_response", "records_of"]
+
+
+def records_of(decided: Decided) -> list[dict[str, Any]]:
+    """Return one record for each decision, with values that JSON can hold."""
+    decision, expected = decided.decision, decided.expected_loss
+    predictions = decision.prediction.tolist()
+    rows = zip(
+        predictions if decision.prediction.ndim == 2 else ([value] for value in predictions),
+        decision.accepted.tolist(),
+        decision.score.tolist(),
+        decision.cost.tolist(),
+        [None] * len(predictions) if expected is None else expected.tolist(),
+        decided.reviews,
+        strict=True,
+    )
+    single = decision.prediction.ndim == 1
+    return [
+        {
+            "prediction": finite(values[0]) if single else [finite(value) for value in values],
+            "accepted": accepted,
+            "score": finite(score),
+            "cost": cost,
+            "expected_loss": finite(loss),
+            "expected_saving": None if loss is None else finite(abs(loss - cost)),
+            "review": review,
+        }
+        for values, accepted, score, cost, loss, review in rows
+    ]
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number that JSON has, None for the others.
+
+    Examples
+    --------
+    >>> finite(2.5), finite(math.inf)
+    (2.5, None)
+    """
+    return value if value is not None and math.isfinite(value) else None
+
+
+def json_response(value: Any) -> Response:
+    """Return a value as JSON, without NaN and infinity."""
+    return Response(json.dumps(value, allow_nan=False, separators=(",", ":")), media_type="application/json")

@@ -1,0 +1,207 @@
+"""The routes of the Open Inference Protocol, /v2, with its extension for binary tensors."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from numpy.typing import NDArray
+
+from recuse._version import __version__
+from recuse.model_file.schema import ColumnSchema, ImageSchema
+from recuse.serving.bodies import parse_json, table_of_columns, table_of_lists
+from recuse.serving.deciding import Decided, Question, answer, find_model
+from recuse.serving.errors import RequestError
+from recuse.serving.model_store import LoadedModel
+from recuse.serving.openapi import operations
+from recuse.serving.records import json_response
+from recuse.serving.tensors import Tensor, json_tensor, raw_bytes, read_tensors
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v2")
+
+_HEADER_LENGTH = "Inference-Header-Content-Length"
+_COST = "cost"
+
+
+@router.get("", **operations.SERVER)
+async def server() -> Response:
+    """Describe the service."""
+    return json_response({"name": "recuse", "version": __version__, "extensions": ["binary_tensor_data"]})
+
+
+@router.get("/health/live", **operations.LIVE)
+async def live() -> Response:
+    """Say that the service is alive."""
+    return json_response({"live": True})
+
+
+@router.get("/health/ready", **operations.READY)
+async def ready() -> Response:
+    """Say that all models can decide."""
+    return json_response({"ready": True})
+
+
+@router.get("/models/{name}/ready", **operations.MODEL_READY)
+@router.get("/models/{name}/versions/{version}/ready", **operations.MODEL_READY)
+async def model_ready(request: Request, name: str, version: str | None = None) -> Response:
+    """Say that a model can decide."""
+    loaded = find_model(request.app.state, name, version)
+    return json_response({"name": loaded.name, "ready": True})
+
+
+@router.get("/models/{name}", **operations.MODEL)
+@router.get("/models/{name}/versions/{version}", **operations.MODEL)
+async def model(request: Request, name: str, version: str | None = None) -> Response:
+    """Describe the inputs and outputs of a model."""
+    loaded = find_model(request.app.state, name, version)
+    described = {
+        "name": loaded.name,
+        "versions": [loaded.version],
+        "platform": "recuse",
+        "inputs": _inputs(loaded),
+        "outputs": _outputs(loaded),
+    }
+    return json_response(described)
+
+
+@router.post("/models/{name}/infer", **operations.INFER)
+@router.post("/models/{name}/versions/{version}/infer", **operations.INFER)
+async def infer(request: Request, name: str, version: str | None = None) -> Response:
+    """Decide about rows in tensors, one for each column or one for all."""
+    loaded = find_model(request.app.state, name, version)
+    request_of: dict[str, Any] = {}
+
+    def read(body: bytes) -> Question:
+        content, raw = _split(body, request.headers.get(_HEADER_LENGTH))
+        request_of.update(content)
+        return _question(loaded, content, raw)
+
+    return await answer(request, read, lambda decided: _write(decided, request_of))
+
+
+def _split(body: bytes, header_length: str | None) -> tuple[dict[str, Any], bytes]:
+    """Return the JSON of a body, and the bytes after it."""
+    length = len(body)
+    if header_length is not None:
+        if not (header_length.isascii() and header_length.isdigit()) or int(header_length) > len(body):
+            raise RequestError(400, f"{_HEADER_LENGTH} must be within the {len(body)} bytes of the body")
+        length = int(header_length)
+    content = parse_json(body[:length], nan_is_missing=True)
+    if not isinstance(content, dict):
+        raise RequestError(400, "the body must be an object with inputs")
+    for name, kind in (("parameters", dict), ("outputs", list), ("id", str)):
+        if not isinstance(content.get(name, kind()), kind):
+            raise RequestError(400, f"{name} must be of the type {kind.__name__}")
+    return content, body[length:]
+
+
+def _question(loaded: LoadedModel, content: dict[str, Any], raw: bytes) -> Question:
+    tensors = read_tensors(content.get("inputs"), raw)
+    _requested(loaded, content)
+    cost = content.get("parameters", {}).get(_COST)
+    if _COST not in loaded.column_names:
+        given = [tensor for tensor in tensors if tensor.name == _COST]
+        tensors = [tensor for tensor in tensors if tensor.name != _COST]
+        cost = given[0].cells if given else cost
+    if any(type(each) not in (int, float) for each in (cost if isinstance(cost, list) else [cost]) if cost is not None):
+        raise RequestError(400, f"cost must be a number or one number for each row, got {cost!r:.80}")
+    return Question(loaded, _table(loaded, tensors), cost)
+
+
+def _table(loaded: LoadedModel, tensors: list[Tensor]) -> Any:
+    if isinstance(loaded.model.schema, ImageSchema):
+        if len(tensors) != 1:
+            raise RequestError(400, f"the images must be one input, got {len(tensors)}")
+        return tensors[0].rows()
+    wide = [tensor for tensor in tensors if math.prod(tensor.shape[1:]) != 1 or tensor.name not in loaded.column_names]
+    if not wide and tensors:
+        return table_of_columns(loaded, {tensor.name: tensor.cells for tensor in tensors})
+    if len(tensors) != 1 or len(wide[0].shape) != 2:
+        known = ", ".join(list(loaded.column_names)[:20])
+        raise RequestError(400, f"inputs must be one for each column, {known}, or one of the shape [rows, columns]")
+    rows, width = wide[0].shape
+    return table_of_lists(loaded, [wide[0].cells[row * width : (row + 1) * width] for row in range(rows)])
+
+
+def _write(decided: Decided, content: dict[str, Any]) -> Response:
+    loaded, values = decided.question.loaded, _values(decided)
+    answered: dict[str, Any] = {"model_name": loaded.name, "model_version": loaded.version, "outputs": []}
+    if "id" in content:
+        answered["id"] = content["id"]
+    parts = []
+    for name, binary in _requested(loaded, content):
+        datatype = _datatype(name)
+        if binary:
+            parts.append(raw_bytes(values[name], datatype))
+            sizes = {"shape": list(values[name].shape), "parameters": {"binary_data_size": len(parts[-1])}}
+            answered["outputs"].append({"name": name, "datatype": datatype, **sizes})
+        else:
+            answered["outputs"].append(json_tensor(name, values[name], datatype))
+    if not parts:
+        return json_response(answered)
+    text = json.dumps(answered, allow_nan=False).encode()
+    headers = {_HEADER_LENGTH: str(len(text))}
+    return Response(b"".join([text, *parts]), headers=headers, media_type="application/octet-stream")
+
+
+def _requested(loaded: LoadedModel, content: dict[str, Any]) -> list[tuple[str, bool]]:
+    """Return the names of the outputs, and whether they are to be binary."""
+    binary = content.get("parameters", {}).get("binary_data_output") is True
+    known = [output["name"] for output in _outputs(loaded)]
+    if not content.get("outputs"):
+        return [(name, binary) for name in known]
+    requested: list[tuple[str, bool]] = []
+    for output in content["outputs"]:
+        name = output.get("name") if isinstance(output, dict) else None
+        parameters = (output.get("parameters") or {}) if isinstance(output, dict) else {}
+        if (
+            not isinstance(name, str)
+            or name not in known
+            or not isinstance(parameters, dict)
+            or "classification" in parameters
+        ):
+            raise RequestError(400, f"outputs must be tensors of {', '.join(known)}, got {output!r:.80}")
+        requested.append((name, parameters.get("binary_data", binary) is True))
+    return requested
+
+
+def _values(decided: Decided) -> dict[str, NDArray[Any]]:
+    decision, expected = decided.decision, decided.expected_loss
+    values = {"prediction": decision.prediction, "accepted": decision.accepted, "score": decision.score}
+    return {**values, "cost": decision.cost, **({} if expected is None else {"expected_loss": expected})}
+
+
+def _datatype(output: str) -> str:
+    return "BOOL" if output == "accepted" else "FP64"
+
+
+def _outputs(loaded: LoadedModel) -> list[dict[str, Any]]:
+    info = loaded.model.info()
+    count = info["targets"]["count"]
+    names = ["prediction", "accepted", "score", "cost", *(["expected_loss"] if info["has_expected_loss"] else [])]
+    shapes = {"prediction": [-1] if count == 1 else [-1, count]}
+    return [{"name": name, "datatype": _datatype(name), "shape": shapes.get(name, [-1])} for name in names]
+
+
+def _inputs(loaded: LoadedModel) -> list[dict[str, Any]]:
+    schema = loaded.model.schema
+    if isinstance(schema, ImageSchema):
+        return [{"name": "image", "datatype": "FP32", "shape": [-1, *schema.shape]}]
+    if schema.matrix is not None:
+        return [{"name": schema.matrix, "datatype": "FP64", "shape": [-1, len(schema.columns)]}]
+    cost = (
+        [{"name": loaded.model.cost_, "datatype": "FP64", "shape": [-1]}] if isinstance(loaded.model.cost_, str) else []
+    )
+    used = [column for column in schema.columns if column.kind != "unused"]
+    return [*({"name": str(column.name), "datatype": _input_type(column), "shape": [-1]} for column in used), *cost]
+
+
+def _input_type(column: ColumnSchema) -> str:
+    if column.kind == "number":
+        return "FP64"
+    kinds = {type(level.value) for level in column.levels}
+    return {bool: "BOOL", int: "INT64", float: "FP64"}.get(kinds.pop(), "BYTES") if len(kinds) == 1 else "BYTES"

@@ -1,0 +1,92 @@
+"""The routes of MLflow's scoring server: /invocations, /ping, /health and /version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from recuse._version import __version__
+from recuse.serving.bodies import (
+    check_cost,
+    parse_json,
+    table_of_columns,
+    table_of_csv,
+    table_of_lists,
+    table_of_records,
+)
+from recuse.serving.deciding import Decided, Question, answer, find_model
+from recuse.serving.errors import RequestError
+from recuse.serving.model_store import LoadedModel
+from recuse.serving.openapi import operations
+from recuse.serving.records import json_response, records_of
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_FORMATS = ("dataframe_split", "dataframe_records", "instances", "inputs")
+
+
+@router.post("/invocations", **operations.INVOCATIONS)
+async def invocations(request: Request) -> Response:
+    """Decide about rows in a format of MLflow: one record for each row."""
+    loaded = find_model(request.app.state, request.query_params.get("model"))
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind == "text/csv":
+        return await answer(request, lambda body: Question(loaded, table_of_csv(loaded, body)), _write)
+    if kind != "application/json":
+        raise RequestError(415, f"the content type must be application/json or text/csv, got {kind!r:.80}")
+    return await answer(request, lambda body: _read(loaded, body), _write)
+
+
+def _read(loaded: LoadedModel, body: bytes) -> Question:
+    content = parse_json(body, nan_is_missing=True)
+    given = [name for name in _FORMATS if name in content] if isinstance(content, dict) else []
+    if len(given) != 1:
+        raise RequestError(422, f"the body must be an object with one of {', '.join(_FORMATS)}, got {given}")
+    table = _table(loaded, given[0], content[given[0]])
+    return Question(loaded, table, _cost(content.get("params")))
+
+
+def _cost(params: Any) -> Any:
+    if params is None:
+        return None
+    if not isinstance(params, dict) or not params.keys() <= {"cost"}:
+        raise RequestError(422, f"params may be an object with cost and nothing else, got {params!r:.80}")
+    return check_cost(params.get("cost"))
+
+
+def _table(loaded: LoadedModel, name: str, rows: Any) -> Any:
+    if name == "dataframe_split":
+        if not isinstance(rows, dict) or not isinstance(rows.get("columns", []), list):
+            raise RequestError(422, "dataframe_split must be an object with the lists columns and data")
+        return table_of_lists(loaded, rows.get("data"), rows.get("columns"))
+    if name == "inputs" and isinstance(rows, dict):
+        return table_of_columns(loaded, {text: _column(cells) for text, cells in rows.items()})
+    if isinstance(rows, list) and rows and isinstance(rows[0], list) and name != "dataframe_records":
+        return table_of_lists(loaded, rows)
+    return table_of_records(loaded, rows)
+
+
+def _column(cells: Any) -> list[Any]:
+    """Return the values of a column, which may be a list of lists of one value, or one value."""
+    values = cells if isinstance(cells, list) else [cells]
+    return [cell[0] if isinstance(cell, list) and len(cell) == 1 else cell for cell in values]
+
+
+def _write(decided: Decided) -> Response:
+    return json_response({"predictions": records_of(decided)})
+
+
+@router.get("/ping", **operations.HEALTH)
+@router.get("/health", **operations.HEALTH)
+async def health() -> Response:
+    """Say that the service is ready."""
+    return Response("\n", media_type="text/plain")
+
+
+@router.get("/version", **operations.VERSION)
+async def version() -> Response:
+    """Return the version of recuse."""
+    return Response(__version__, media_type="text/plain")

@@ -1,0 +1,137 @@
+"""The most recent rows of a model: how they differ from its training rows, and what loss they let expect."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.decision import Decision
+from recuse.model_file.schema import TableSchema
+from recuse.serving.model_store import LoadedModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RecentRows"]
+
+_WINDOW = 5000  # rows that the shares, distances and quantiles are about
+_PENDING = 1000  # rows that wait for `digest`; with more the oldest are left out
+_QUANTITIES = ("prediction", "score", "expected_loss")
+
+Floats = NDArray[np.float64]
+
+
+class RecentRows:
+    """A rolling window of the rows that one version of a model decided.
+
+    `add` only stores a reference, because it runs with each request. `digest` does the work, once a second or so.
+
+    Parameters
+    ----------
+    loaded : LoadedModel
+    """
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self._pending: deque[tuple[Any, Decision, Floats | None]] = deque(maxlen=_PENDING)
+        self._batches: deque[tuple[int, Counter[tuple[str, str]], dict[str, Floats]]] = deque()
+        self._digesting = Lock()
+
+    def add(self, table: Any, decision: Decision, expected_loss: Floats | None) -> None:
+        """Note some decided rows."""
+        self._pending.append((table, decision, expected_loss))
+
+    def digest(self) -> bool:
+        """Compare the rows since the last call with the training rows; return whether there were any."""
+        with self._digesting:
+            noted = [self._pending.popleft() for _ in range(len(self._pending))]
+            if not noted:
+                return False
+            tables, outputs, count = [], [], 0
+            for table, decision, expected in reversed(noted):  # the newest first
+                tables.append(table)
+                outputs.append(_outputs(decision, expected))
+                count += len(decision)
+                if count >= _PENDING:
+                    break
+            joined = {name: np.concatenate([each[name] for each in outputs])[-_WINDOW:] for name in outputs[0]}
+            self._batches.append((count, _problems(self.loaded, tables), joined))
+            while len(self._batches) > 1 and sum(batch[0] for batch in self._batches) > _WINDOW:
+                self._batches.popleft()
+            return True
+
+    def column_shares(self) -> dict[tuple[str, str], float]:
+        """Return the shares of rows with a cell that training did not have, by column and problem."""
+        total = Counter[tuple[str, str]]()
+        for _, problems, _ in list(self._batches):
+            total.update(problems)
+        rows = sum(batch[0] for batch in list(self._batches))
+        return {key: count / rows for key, count in total.items()}
+
+    def expected_loss_quantiles(self, levels: tuple[float, ...]) -> dict[float, float]:
+        """Return quantiles of the expected loss; none if the model has no expected loss."""
+        losses = self._outputs().get("expected_loss", np.zeros(0))
+        finite = losses[np.isfinite(losses)]
+        return dict(zip(levels, np.quantile(finite, levels).tolist(), strict=True)) if len(finite) else {}
+
+    def distances(self) -> dict[str, float]:
+        """Return how far predictions, scores and expected losses are from the out-of-fold ones of training.
+
+        The distance is that of `recuse.audit.drift`: the largest difference of the distribution functions, 0 to 1.
+        """
+        training = {
+            name: np.asarray(values, dtype=np.float64)
+            for name, values in (self.loaded.model.out_of_fold or {}).items()
+            if name in _QUANTITIES and isinstance(values, np.ndarray) and values.ndim == 1
+        }
+        recent = self._outputs()
+        names = [name for name in training if name in recent and len(recent[name]) == len(recent["score"])]
+        return {name: _distance(training[name], recent[name]) for name in names}
+
+    def _outputs(self) -> dict[str, Floats]:
+        batches = [outputs for _, _, outputs in list(self._batches)]
+        if not batches:
+            return {}
+        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def _distance(reference: Floats, current: Floats) -> float:
+    """Return the distance of Kolmogorov and Smirnov of the finite values."""
+    first, second = np.sort(reference[np.isfinite(reference)]), np.sort(current[np.isfinite(current)])
+    if not len(first) or not len(second):
+        return 0.0
+    places = np.concatenate([first, second])
+    below = np.searchsorted(first, places, side="right") / len(first)
+    return float(np.abs(below - np.searchsorted(second, places, side="right") / len(second)).max())
+
+
+def _outputs(decision: Decision, expected_loss: Floats | None) -> dict[str, Floats]:
+    outputs = {"score": decision.score}
+    if decision.prediction.ndim == 1:
+        outputs["prediction"] = decision.prediction
+    return outputs if expected_loss is None else {**outputs, "expected_loss": expected_loss}
+
+
+def _problems(loaded: LoadedModel, tables: list[Any]) -> Counter[tuple[str, str]]:
+    """Count the rows by column and problem."""
+    from recuse.model_file.table_report import table_report
+
+    schema = loaded.model.schema
+    if not isinstance(schema, TableSchema):
+        return Counter()
+    known = {column.name for column in schema.columns}
+    found = table_report(schema, _frame(tables))
+    return Counter({(str(each.column), each.problem): each.rows for each in found if each.column in known})
+
+
+def _frame(tables: list[Any]) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = [table for table in tables if isinstance(table, Mapping)]
+    frames = [pd.DataFrame(table).astype(object) for table in tables if not isinstance(table, Mapping)]
+    return pd.concat([pd.DataFrame(rows, dtype=object), *frames] if rows else frames)
