@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,9 @@ from recuse.cli.inputs import options
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 __all__ = ["serve"]
+
+_KEY_VARIABLE = "RECUSE_API_KEY"
+_MEBIBYTE = 2**20
 
 
 def serve(
@@ -28,15 +32,28 @@ def serve(
         list[str] | None,
         typer.Option(metavar="[MODEL=]FILE", help="Table of training rows, to explain decisions; can be repeated."),
     ] = None,
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=f"File with the API key; or set {_KEY_VARIABLE}.")
+    ] = None,
+    max_rows: Annotated[int, typer.Option(min=1, help="Most rows in one request.")] = 10_000,
+    max_megabytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in MiB.")] = 16,
+    max_requests: Annotated[int, typer.Option(min=1, help="Most requests at once in one process.")] = 256,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request.")] = 30.0,
+    reload_seconds: Annotated[
+        float, typer.Option(min=0, help="Time between two looks for replaced model files; 0 never looks.")
+    ] = 1.0,
     debug: options.Debug = False,
 ) -> None:
-    """Serve model files over HTTP.
+    """Serve model files over HTTP, without TLS, which is left to a proxy.
+
+    A replaced model file is loaded without a restart. The routes are listed at /docs.
 
     \b
     Examples:
       recuse serve cars.recuse
-      recuse serve cars.recuse homes.recuse --port 0
+      recuse serve cars.recuse homes.recuse --port 0 --workers 2
       recuse serve cars.recuse --queue reviews.sqlite --training cars.csv
+      RECUSE_API_KEY=... recuse serve cars.recuse --host 0.0.0.0
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug):
         from recuse.serving.server import run_server
@@ -48,21 +65,36 @@ def serve(
             queue=queue,
             audit_share=audit_share if queue is not None else 0.0,
             training=_training(training or [], next(iter(by_name))),
+            api_key=_api_key(api_key_file),
+            max_rows=max_rows,
+            max_bytes=max_megabytes * _MEBIBYTE,
+            max_requests=max_requests,
+            timeout=timeout,
+            reload_seconds=reload_seconds,
         )
-        run_server(settings, host, port, workers, _print_address)
+        run_server(settings, host, port, workers, lambda address: _print_address(list(by_name), address))
 
 
-def _training(options: list[str], default: str) -> dict[str, Path]:
+def _training(tables: list[str], default: str) -> dict[str, Path]:
     """Return tables of training rows by name of the model."""
-    tables: dict[str, Path] = {}
-    for text in options:
+    by_name: dict[str, Path] = {}
+    for text in tables:
         name, sign, path = text.partition("=")
         model, table = (name, path) if sign else (default, text)
-        if model in tables:
+        if model in by_name:
             raise UsageError(f"--training must be given once for each model, got {model!r} twice")
-        tables[model] = Path(table)
-    return tables
+        by_name[model] = Path(table)
+    return by_name
 
 
-def _print_address(address: str) -> None:
-    typer.echo(f"Serving at {address}")
+def _api_key(file: Path | None) -> str | None:
+    """Return the key of the file, or of the environment; a command line can be read by others."""
+    if file is None:
+        return os.environ.get(_KEY_VARIABLE)
+    if _KEY_VARIABLE in os.environ:
+        raise UsageError(f"--api-key-file and {_KEY_VARIABLE} cannot both be given")
+    return file.read_text(encoding="utf-8").strip()
+
+
+def _print_address(names: list[str], address: str) -> None:
+    typer.echo(f"Serving {', '.join(names)} at {address}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -50,6 +51,7 @@ class LoadedModel:
     def read(cls, name: str, path: Path, training: pd.DataFrame | None = None) -> LoadedModel:
         """Load a model file; raise a ModelFileError or an OSError if it cannot be used."""
         model, digest = load_with_digest(path)
+        _warm_up(model)
         return cls(name, digest[:_VERSION_DIGITS], model, training, _column_names(model))
 
 
@@ -147,6 +149,16 @@ def _signature(path: Path) -> Signature | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _warm_up(model: ServedModel) -> None:
+    """Decide once about an empty row, so that no request waits for imports and first allocations."""
+    import pandas as pd
+
+    if isinstance(model.schema, TableSchema):
+        row = pd.DataFrame({column.name: [None] for column in model.schema.columns})
+        with suppress(ValueError):  # the model may need a cost, or refuse missing values
+            model.decide_with_expected_loss(row, warn=False)
 
 
 def _column_names(model: ServedModel) -> dict[str, str | int]:

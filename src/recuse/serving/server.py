@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from collections.abc import Callable
 from functools import partial
+from tempfile import TemporaryDirectory
 
 from recuse.extras import import_extra
 from recuse.serving.settings import Settings
@@ -12,10 +15,11 @@ from recuse.serving.settings import Settings
 __all__ = ["run_server"]
 
 _BACKLOG = 2048
+_GRACE_SECONDS = 5  # after the time-out of a request; what is open then was not sent by anybody
 
 
 def run_server(settings: Settings, host: str, port: int, workers: int, ready: Callable[[str], None]) -> None:
-    """Serve until the process receives SIGINT or SIGTERM.
+    """Serve until the process receives SIGINT or SIGTERM; requests that are at work are finished.
 
     Parameters
     ----------
@@ -24,28 +28,44 @@ def run_server(settings: Settings, host: str, port: int, workers: int, ready: Ca
     port : int
         0 takes a free port.
     workers : int
-        Number of processes.
+        Number of processes. A worker that ends is replaced.
     ready : callable
-        Is called with the address of the service once its socket is bound.
+        Is called with the address of the service when its socket accepts connections.
     """
     uvicorn = import_extra("uvicorn", "serve")
     import_extra("fastapi", "serve")
+    import_extra("prometheus_client", "serve")
     from recuse.serving.app import create_app
 
     app = create_app(settings)  # raises an error if a file cannot be used
-    factory = partial(create_app, settings)
     config = uvicorn.Config(
-        app if workers == 1 else factory, factory=workers > 1, host=host, port=port, workers=workers, access_log=False
+        app if workers == 1 else partial(create_app, settings),
+        factory=workers > 1,
+        workers=workers,
+        loop="asyncio" if sys.platform == "win32" else "uvloop",
+        http="httptools",
+        ws="none",
+        access_log=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        log_config=_LOGGING,
+        timeout_graceful_shutdown=int(settings.timeout) + _GRACE_SECONDS,
     )
-    bound = _bind(host, port)
-    address, number = bound.getsockname()[:2]
-    ready(f"http://{f'[{address}]' if ':' in address else address}:{number}")
-    if workers == 1:
-        uvicorn.Server(config).run(sockets=[bound])
-    else:
-        from uvicorn.supervisors import Multiprocess
+    with _bind(host, port) as bound:
+        ready(_address(bound))
+        if workers == 1:
+            uvicorn.Server(config).run(sockets=[bound])
+        else:
+            _run_workers(config, bound)
 
-        Multiprocess(config, sockets=[bound]).run()
+
+def _run_workers(config: object, bound: socket.socket) -> None:
+    """Run a process that starts workers, which share the socket and a folder of metrics."""
+    from uvicorn.supervisors import Multiprocess
+
+    with TemporaryDirectory(prefix="recuse-metrics-") as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # the workers read it when they start
+        Multiprocess(config, sockets=[bound]).run()  # type: ignore[arg-type]
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -53,3 +73,20 @@ def _bind(host: str, port: int) -> socket.socket:
     bound = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     bound.set_inheritable(True)
     return bound
+
+
+def _address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+_HANDLER = {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}
+_LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(message)s"}},
+    "handlers": {"stderr": _HANDLER},
+    "loggers": {
+        name: {"handlers": ["stderr"], "level": "INFO", "propagate": False} for name in ("uvicorn", "recuse.serving")
+    },
+}
