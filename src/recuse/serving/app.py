@@ -21,6 +21,7 @@ from recuse.serving.guard import Guard
 from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi.examples import describe_with_examples
+from recuse.serving.routes import docs, inference, invocations, metrics, models, predict
 from recuse.serving.settings import Settings
 
 __all__ = ["create_app"]
@@ -66,15 +67,14 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(router)
     for error, handler in _HANDLERS.items():
         app.add_exception_handler(error, handler)
-    app.add_middleware(Guard, settings=settings, observe=app.state.metrics.observe)
+    direct = {("POST", "/predict"): predict.predict}
+    app.add_middleware(Guard, settings=settings, observe=app.state.metrics.observe, direct=direct)
     app.openapi = partial(_openapi, app)  # type: ignore[method-assign]
     return app
 
 
 def _routers(settings: Settings) -> list[APIRouter]:
     """Return the routes of all protocols and pages."""
-    from recuse.serving.routes import docs, inference, invocations, metrics, models, predict
-
     routers = [predict.router, invocations.router, inference.router, models.router, metrics.router, docs.router]
     if settings.queue is not None:
         # from recuse.serving.routes import reviews: routers.append(reviews.router)

@@ -75,9 +75,9 @@ class ServiceMetrics:
         self._windows: dict[str, RecentRows] = {}
         self._drift_at = 0.0
 
-    def observe(self, scope: Any, status: int, seconds: float) -> None:
+    def observe(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        key = (getattr(scope.get("route"), "path", "other"), status)
+        key = (route, status)
         child = self._children.get(key)
         if child is None:
             child = self._children[key] = self._seconds.labels(key[0], str(status))
@@ -90,8 +90,14 @@ class ServiceMetrics:
         accepted = int(decision.accepted.sum())
         for kind, count in (("accepted", accepted), ("rejected", len(decision) - accepted)):
             if count:
-                self._rows.labels(name, kind).inc(count)
+                self._count_of(name, kind).inc(count)
         self._window(question.loaded).add(question.table, decision, decided.expected_loss)
+
+    def _count_of(self, name: str, kind: str) -> Counter:
+        child = self._children.get((name, kind))
+        if child is None:
+            child = self._children[name, kind] = self._rows.labels(name, kind)
+        return child
 
     def loaded(self, model: LoadedModel, previous: LoadedModel | None = None) -> None:
         """Note which version of a model is served."""

@@ -13,6 +13,9 @@ from recuse.serving.deciding import Decided
 __all__ = ["finite", "json_response", "records_of"]
 
 
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
+
 def records_of(decided: Decided) -> list[dict[str, Any]]:
     """Return one record for each decision, with values that JSON can hold."""
     decision, expected = decided.decision, decided.expected_loss
@@ -54,4 +57,4 @@ def finite(value: float | None) -> float | None:
 
 def json_response(value: Any) -> Response:
     """Return a value as JSON, without NaN and infinity."""
-    return Response(json.dumps(value, allow_nan=False, separators=(",", ":")), media_type="application/json")
+    return Response(_ENCODER.encode(value), media_type="application/json")

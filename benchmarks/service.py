@@ -1,0 +1,281 @@
+"""Latency and throughput of `recuse serve` on loopback, and requests during ten swaps of the model file.
+
+The server is a process of its own, the load comes from this one over connections that stay open. A bare FastAPI route
+runs in the same conditions, for comparison. The load is bounded in count and in time.
+
+    python benchmarks/service.py
+    python benchmarks/service.py --requests 2000 --only mlp,hello
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvloop
+
+import recuse
+
+_LIMIT = 120.0  # seconds for any one load
+_SWAPS = 10
+_HELLO = """
+import socket, uvicorn
+from fastapi import FastAPI, Request
+app = FastAPI()
+@app.post("/predict")
+async def hello(request: Request):
+    await request.body()
+    return {"hello": "world"}
+config = uvicorn.Config(app, loop="uvloop", http="httptools", access_log=False, log_level="warning")
+bound = socket.create_server(("127.0.0.1", 0), backlog=2048)
+print(f"Serving hello at http://127.0.0.1:{bound.getsockname()[1]}", flush=True)
+uvicorn.Server(config).run(sockets=[bound])
+"""
+
+
+@dataclass
+class Load:
+    """Requests over several connections, and what came back.
+
+    Attributes
+    ----------
+    address : tuple of str and int
+    bodies : list of bytes
+        Sent one after the other, again and again.
+    count, clients : int
+    seconds : list of float
+        Time of each request.
+    errors : int
+        Answers other than 200, and connections that broke.
+    answers : list of bytes
+        Bodies, if `keep` is true.
+    """
+
+    address: tuple[str, int]
+    bodies: list[bytes]
+    count: int
+    clients: int
+    keep: bool = False
+    seconds: list[float] = field(default_factory=list)
+    errors: int = 0
+    answers: list[bytes] = field(default_factory=list)
+    sent: int = 0
+
+    async def run(self) -> float:
+        """Send all requests; return the seconds that it took."""
+        loop = asyncio.get_running_loop()
+        started = time.perf_counter()
+        ends = []
+        for _ in range(self.clients):
+            client = _Client(self, loop.create_future())
+            await loop.create_connection(lambda client=client: client, *self.address)
+            ends.append(client.end)
+        await asyncio.wait_for(asyncio.gather(*ends), _LIMIT)
+        return time.perf_counter() - started
+
+    def next_request(self) -> bytes | None:
+        """Return the bytes of the next request."""
+        if self.sent >= self.count:
+            return None
+        body = self.bodies[self.sent % len(self.bodies)]
+        self.sent += 1
+        return body
+
+
+class _Client(asyncio.Protocol):
+    """One connection that sends the next request when the answer has come."""
+
+    def __init__(self, load: Load, end: asyncio.Future[None]) -> None:
+        self.load, self.end, self.buffer = load, end, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        head, found, rest = self.buffer.partition(b"\r\n\r\n")
+        if not found or len(rest) < _length(head):
+            return
+        self.load.seconds.append(time.perf_counter() - self.started)
+        self.load.errors += not head.startswith(b"HTTP/1.1 200")
+        if self.load.keep:
+            self.load.answers.append(rest)
+        self.buffer = b""
+        self._send()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.end.done():
+            self.load.errors += 1
+            self.end.set_result(None)
+
+    def _send(self) -> None:
+        request = self.load.next_request()
+        if request is None:
+            self.end.set_result(None)
+            self.transport.close()
+            return
+        self.started = time.perf_counter()
+        self.transport.write(request)
+
+
+def _length(head: bytes) -> int:
+    start = head.lower().index(b"content-length:") + 15
+    return int(head[start:].split(b"\r\n", 1)[0])
+
+
+def request_bytes(path: str, row: dict[str, object]) -> bytes:
+    """Return a whole request for one row."""
+    body = json.dumps({"row": row}).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@contextlib.contextmanager
+def running(command: list[str]) -> Iterator[tuple[tuple[str, int], int]]:
+    """Run a server; give its address and process id."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+    assert server.stdout is not None
+    try:
+        line = server.stdout.readline()
+        port = int(re.search(r":(\d+)\s*$", line)[1])  # type: ignore[index]
+        yield ("127.0.0.1", port), server.pid
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def serve(*models: Path, workers: int = 1) -> list[str]:
+    """Return the command that serves model files."""
+    return [sys.executable, "-m", "recuse.cli", "serve", *map(str, models), "--port", "0", "--workers", str(workers)]
+
+
+def cpu_seconds(process: int) -> float:
+    """Return the CPU time of a process and its threads."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rows_of(name: str) -> list[dict[str, object]]:
+    """Return the first rows of a data set as JSON would have them."""
+    table = recuse.datasets.load(name).X.head(100)
+    return json.loads(table.to_json(orient="records"))
+
+
+def make_models(folder: Path) -> None:
+    """Fit and save the models, unless the folder has them."""
+    makers: dict[str, tuple[str, Callable[[], object]]] = {
+        "mlp": ("auto_mpg", lambda: recuse.RcRRegressor(6.0, epochs=200, random_state=0)),
+        "mlp_other": ("auto_mpg", lambda: recuse.RcRRegressor(6.0, epochs=200, random_state=1)),
+        "auto": ("concrete", lambda: recuse.AutoRejector(30.0, time_limit=60, random_state=0)),
+    }
+    for name, (data, make) in makers.items():
+        if not (folder / f"{name}.recuse").exists():
+            dataset = recuse.datasets.load(data)
+            recuse.save(make().fit(dataset.X, dataset.y), folder / f"{name}.recuse")
+
+
+def measure(name: str, command: list[str], bodies: list[bytes], count: int) -> dict[str, float]:
+    """Measure one client after the other, then 32 at once."""
+    with running(command) as (address, process):
+        uvloop.run(Load(address, bodies, 300, 1).run())  # warm up
+        alone = Load(address, bodies, count // 4, 1)
+        uvloop.run(alone.run())
+        many, before = Load(address, bodies, count, 32), cpu_seconds(process)
+        seconds = uvloop.run(many.run())
+        used = cpu_seconds(process) - before
+    times = statistics.quantiles(alone.seconds, n=100)
+    crowd = statistics.quantiles(many.seconds, n=100)
+    return {
+        "p50 ms": times[49] * 1e3,
+        "p99 ms": times[98] * 1e3,
+        "requests/s": len(many.seconds) / seconds,
+        "p99 ms of 32": crowd[98] * 1e3,
+        "CPU ms": used / count * 1e3,
+        "errors": alone.errors + many.errors,
+    }
+
+
+def swap(folder: Path, count: int) -> dict[str, float]:
+    """Send requests while the model file is replaced ten times; count answers that mix two models."""
+    row = rows_of("auto_mpg")[0]
+    paths = [folder / "mlp.recuse", folder / "mlp_other.recuse"]
+    with tempfile.TemporaryDirectory() as place:
+        served = Path(place) / "cars.recuse"
+        shutil.copy(paths[0], served)
+        with running(serve(served)) as (address, _):
+            load = Load(address, [request_bytes("/predict", row)], count, 8, keep=True)
+            done = threading.Event()
+            thread = threading.Thread(target=_swap_files, args=(load, paths, served, done))
+            thread.start()
+            uvloop.run(load.run())
+            done.set()
+            thread.join()
+    expected = {_version(path): recuse.load(path).decide(row).prediction[0] for path in paths}
+    answers = [json.loads(answer) for answer in load.answers]
+    mixed = sum(expected.get(each["version"]) != each["decisions"][0]["prediction"] for each in answers)
+    changes = sum(a["version"] != b["version"] for a, b in zip(answers, answers[1:], strict=False))
+    return {"answers": len(answers), "errors": load.errors, "mixed": mixed, "changes of version": changes}
+
+
+def _swap_files(load: Load, paths: list[Path], served: Path, done: threading.Event) -> None:
+    """Replace the file at ten moments of the load; each time wait until the service must have seen it."""
+    for number in range(1, _SWAPS + 1):
+        while load.sent < load.count * number / (_SWAPS + 1) and not done.wait(0.005):
+            pass
+        new = served.with_suffix(".new")
+        shutil.copy(paths[number % 2], new)
+        new.replace(served)
+
+
+def _version(path: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def main() -> None:
+    """Run what is asked for, and print tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=20_000, help="of 32 clients; a quarter of it of one client")
+    parser.add_argument("--only", default="hello,mlp,auto,swap", help="what to measure")
+    parser.add_argument("--folder", type=Path, help="where the models are kept for the next run")
+    arguments = parser.parse_args()
+    wanted = arguments.only.split(",")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        make_models(folder)
+        cars = [request_bytes("/predict", row) for row in rows_of("auto_mpg")]
+        concrete = [request_bytes("/predict", row) for row in rows_of("concrete")]
+        runs = {
+            "hello": ([sys.executable, "-c", _HELLO], cars, "bare FastAPI route"),
+            "mlp": (serve(folder / "mlp.recuse"), cars, "RcRRegressor, auto_mpg"),
+            "auto": (serve(folder / "auto.recuse"), concrete, "AutoRejector, concrete"),
+        }
+        for name, (command, bodies, title) in runs.items():
+            if name in wanted:
+                figures = measure(name, command, bodies, arguments.requests)
+                print(f"{title:24}", "  ".join(f"{key} {value:.4g}" for key, value in figures.items()), flush=True)
+        if "swap" in wanted:
+            figures = swap(folder, max(arguments.requests // 2, 1000))
+            print("ten swaps of the file    ", "  ".join(f"{key} {value}" for key, value in figures.items()))
+
+
+if __name__ == "__main__":
+    main()
