@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import uvloop
@@ -141,8 +142,13 @@ def _length(head: bytes) -> int:
 def request_bytes(path: str, row: dict[str, object]) -> bytes:
     """Return a whole request for one row."""
     body = json.dumps({"row": row}).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    head = [
+        f"POST {path} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    return "\r\n".join([*head, "", ""]).encode() + body
 
 
 @contextlib.contextmanager
@@ -229,7 +235,7 @@ def swap(folder: Path, count: int) -> dict[str, float]:
     expected = {_version(path): recuse.load(path).decide(row).prediction[0] for path in paths}
     answers = [json.loads(answer) for answer in load.answers]
     mixed = sum(expected.get(each["version"]) != each["decisions"][0]["prediction"] for each in answers)
-    changes = sum(a["version"] != b["version"] for a, b in zip(answers, answers[1:], strict=False))
+    changes = sum(a["version"] != b["version"] for a, b in pairwise(answers))
     return {"answers": len(answers), "errors": load.errors, "mixed": mixed, "changes of version": changes}
 
 

@@ -88,7 +88,7 @@ def _described(tensor: Any) -> tuple[str, tuple[int, ...], str]:
         raise RequestError(
             400, f"input {name!r:.80} must have a shape of 1 to {_MOST_AXES} sizes > 0, got {shape!r:.80}"
         )
-    if datatype != "BYTES" and datatype not in _NUMBERS:
+    if not isinstance(datatype, str) or (datatype != "BYTES" and datatype not in _NUMBERS):
         known = ", ".join(["BYTES", *_NUMBERS])
         raise RequestError(400, f"input {name!r:.80} must have a datatype of {known}, got {datatype!r:.80}")
     if not isinstance(tensor.get("parameters") or {}, dict):

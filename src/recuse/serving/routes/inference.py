@@ -10,13 +10,14 @@ from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 
 from recuse._version import __version__
-from recuse.model_file.schema import ColumnSchema, ImageSchema
+from recuse.model_file.schema import ImageSchema
 from recuse.serving.bodies import parse_json, table_of_columns, table_of_lists
 from recuse.serving.deciding import Decided, Question, answer, find_model
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
 from recuse.serving.records import json_response
+from recuse.serving.tensor_metadata import describe_tensors, output_type, outputs_of
 from recuse.serving.tensors import Tensor, json_tensor, raw_bytes, read_tensors
 
 __all__ = ["router"]
@@ -46,41 +47,51 @@ async def ready() -> Response:
 
 
 @router.get("/models/{name}/ready", **operations.MODEL_READY)
-@router.get("/models/{name}/versions/{version}/ready", **operations.MODEL_READY)
-async def model_ready(request: Request, name: str, version: str | None = None) -> Response:
+async def model_ready(request: Request, name: str) -> Response:
     """Say that a model can decide."""
-    loaded = find_model(request.app.state, name, version)
-    return json_response({"name": loaded.name, "ready": True})
+    return json_response({"name": find_model(request.app.state, name).name, "ready": True})
+
+
+@router.get("/models/{name}/versions/{version}/ready", **operations.MODEL_READY)
+async def version_ready(request: Request, name: str, version: str) -> Response:
+    """Say that a version of a model can decide."""
+    return json_response({"name": find_model(request.app.state, name, version).name, "ready": True})
 
 
 @router.get("/models/{name}", **operations.MODEL)
-@router.get("/models/{name}/versions/{version}", **operations.MODEL)
-async def model(request: Request, name: str, version: str | None = None) -> Response:
+async def model(request: Request, name: str) -> Response:
     """Describe the inputs and outputs of a model."""
-    loaded = find_model(request.app.state, name, version)
-    described = {
-        "name": loaded.name,
-        "versions": [loaded.version],
-        "platform": "recuse",
-        "inputs": _inputs(loaded),
-        "outputs": _outputs(loaded),
-    }
-    return json_response(described)
+    return json_response(describe_tensors(find_model(request.app.state, name)))
+
+
+@router.get("/models/{name}/versions/{version}", **operations.MODEL)
+async def model_version(request: Request, name: str, version: str) -> Response:
+    """Describe the inputs and outputs of a version of a model."""
+    return json_response(describe_tensors(find_model(request.app.state, name, version)))
 
 
 @router.post("/models/{name}/infer", **operations.INFER)
-@router.post("/models/{name}/versions/{version}/infer", **operations.INFER)
-async def infer(request: Request, name: str, version: str | None = None) -> Response:
+async def infer(request: Request, name: str) -> Response:
     """Decide about rows in tensors, one for each column or one for all."""
-    loaded = find_model(request.app.state, name, version)
-    request_of: dict[str, Any] = {}
+    return await _infer(request, find_model(request.app.state, name))
+
+
+@router.post("/models/{name}/versions/{version}/infer", **operations.INFER)
+async def infer_version(request: Request, name: str, version: str) -> Response:
+    """Decide about rows in tensors by a version of a model."""
+    return await _infer(request, find_model(request.app.state, name, version))
+
+
+async def _infer(request: Request, loaded: LoadedModel) -> Response:
+    header_length = request.headers.get(_HEADER_LENGTH)
+    read_content: dict[str, Any] = {}
 
     def read(body: bytes) -> Question:
-        content, raw = _split(body, request.headers.get(_HEADER_LENGTH))
-        request_of.update(content)
+        content, raw = _split(body, header_length)
+        read_content.update(content)
         return _question(loaded, content, raw)
 
-    return await answer(request, read, lambda decided: _write(decided, request_of))
+    return await answer(request, read, lambda decided: _write(decided, read_content))
 
 
 def _split(body: bytes, header_length: str | None) -> tuple[dict[str, Any], bytes]:
@@ -134,7 +145,7 @@ def _write(decided: Decided, content: dict[str, Any]) -> Response:
         answered["id"] = content["id"]
     parts = []
     for name, binary in _requested(loaded, content):
-        datatype = _datatype(name)
+        datatype = output_type(name)
         if binary:
             parts.append(raw_bytes(values[name], datatype))
             sizes = {"shape": list(values[name].shape), "parameters": {"binary_data_size": len(parts[-1])}}
@@ -151,7 +162,7 @@ def _write(decided: Decided, content: dict[str, Any]) -> Response:
 def _requested(loaded: LoadedModel, content: dict[str, Any]) -> list[tuple[str, bool]]:
     """Return the names of the outputs, and whether they are to be binary."""
     binary = content.get("parameters", {}).get("binary_data_output") is True
-    known = [output["name"] for output in _outputs(loaded)]
+    known = [output["name"] for output in outputs_of(loaded)]
     if not content.get("outputs"):
         return [(name, binary) for name in known]
     requested: list[tuple[str, bool]] = []
@@ -173,35 +184,3 @@ def _values(decided: Decided) -> dict[str, NDArray[Any]]:
     decision, expected = decided.decision, decided.expected_loss
     values = {"prediction": decision.prediction, "accepted": decision.accepted, "score": decision.score}
     return {**values, "cost": decision.cost, **({} if expected is None else {"expected_loss": expected})}
-
-
-def _datatype(output: str) -> str:
-    return "BOOL" if output == "accepted" else "FP64"
-
-
-def _outputs(loaded: LoadedModel) -> list[dict[str, Any]]:
-    info = loaded.model.info()
-    count = info["targets"]["count"]
-    names = ["prediction", "accepted", "score", "cost", *(["expected_loss"] if info["has_expected_loss"] else [])]
-    shapes = {"prediction": [-1] if count == 1 else [-1, count]}
-    return [{"name": name, "datatype": _datatype(name), "shape": shapes.get(name, [-1])} for name in names]
-
-
-def _inputs(loaded: LoadedModel) -> list[dict[str, Any]]:
-    schema = loaded.model.schema
-    if isinstance(schema, ImageSchema):
-        return [{"name": "image", "datatype": "FP32", "shape": [-1, *schema.shape]}]
-    if schema.matrix is not None:
-        return [{"name": schema.matrix, "datatype": "FP64", "shape": [-1, len(schema.columns)]}]
-    cost = (
-        [{"name": loaded.model.cost_, "datatype": "FP64", "shape": [-1]}] if isinstance(loaded.model.cost_, str) else []
-    )
-    used = [column for column in schema.columns if column.kind != "unused"]
-    return [*({"name": str(column.name), "datatype": _input_type(column), "shape": [-1]} for column in used), *cost]
-
-
-def _input_type(column: ColumnSchema) -> str:
-    if column.kind == "number":
-        return "FP64"
-    kinds = {type(level.value) for level in column.levels}
-    return {bool: "BOOL", int: "INT64", float: "FP64"}.get(kinds.pop(), "BYTES") if len(kinds) == 1 else "BYTES"
