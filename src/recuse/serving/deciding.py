@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from fastapi import Request, Response
@@ -18,11 +18,10 @@ from recuse.serving.model_store import LoadedModel
 if TYPE_CHECKING:
     from starlette.datastructures import State
 
-__all__ = ["Decided", "Question", "answer", "find_model"]
+__all__ = ["Decided", "Question", "decide_body", "find_model", "respond"]
 
 _INLINE_BYTES = 4096  # smaller bodies take less time than handing them to a thread
-
-Result = TypeVar("Result")
+_INLINE_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,15 @@ class Question:
     cost : float, sequence of float or None
     ids : sequence of str or None
         The caller's keys of the rows.
+    record : bool
+        Whether the rows may go to the review queue.
     """
 
     loaded: LoadedModel
     table: Any
     cost: Any = None
     ids: Sequence[str] | None = None
+    record: bool = True
 
     @property
     def count(self) -> int:
@@ -80,18 +82,16 @@ def find_model(state: State, name: str | None, version: str | None = None) -> Lo
     return loaded
 
 
-async def answer(request: Request, read: Callable[[bytes], Question], write: Callable[[Decided], Response]) -> Response:
+async def decide_body(request: Request, read: Callable[[bytes], Question]) -> Decided:
     """Decide about the rows of a request, and put them into the review queue if there is one.
 
-    Large requests are read, decided and written by a thread, so that others do not wait for them.
+    Large requests are read and decided by a thread, so that others do not wait for them.
 
     Parameters
     ----------
     request : Request
     read : callable
         Reads the body; raises a RequestError if it is wrong.
-    write : callable
-        Returns the answer.
     """
     state, body = request.app.state, await request.body()
     if len(body) <= _INLINE_BYTES:
@@ -100,13 +100,31 @@ async def answer(request: Request, read: Callable[[bytes], Question], write: Cal
         loop = asyncio.get_running_loop()
         question, decision, expected = await loop.run_in_executor(state.threads, _decide, state, read, body)
     reviews: list[str | None] = [None] * len(decision)
-    if state.queue is not None:
-        reviews = await state.queue.record(question.loaded, _rows(question.table), decision, expected, question.ids)
+    if state.queue is not None and question.record:
+        reviews = await _record(state.queue, question, decision, expected)
     decided = Decided(question, decision, expected, reviews)
     state.metrics.add(decided)
-    if len(body) <= _INLINE_BYTES:
+    return decided
+
+
+async def respond(request: Request, decided: Decided, write: Callable[[Decided], Response]) -> Response:
+    """Return the answer that `write` makes of decisions; about many rows a thread calls it."""
+    if len(decided.decision) <= _INLINE_ROWS:
         return write(decided)
-    return await loop.run_in_executor(state.threads, write, decided)
+    threads = request.app.state.threads
+    return await asyncio.get_running_loop().run_in_executor(threads, write, decided)
+
+
+async def _record(queue: Any, question: Question, decision: Decision, expected: Any) -> list[str | None]:
+    """Return the identifiers of the rows in the queue, which has them on the disk."""
+    table = [question.table] if isinstance(question.table, Mapping) else question.table
+    try:
+        reviews: list[str | None] = await queue.record(question.loaded, table, decision, expected, question.ids)
+    except ValueError as error:
+        raise RequestError(422, str(error)) from error
+    except OSError as error:
+        raise RequestError(503, f"the review queue cannot be written: {error}") from error
+    return reviews
 
 
 def _decide(
@@ -120,7 +138,3 @@ def _decide(
     except (ValueError, TypeError, OverflowError) as error:
         raise RequestError(422, str(error)) from error
     return question, decision, expected
-
-
-def _rows(table: Any) -> Any:
-    return [table] if isinstance(table, Mapping) else table

@@ -96,10 +96,10 @@ _IDS = {
     "anyOf": [list_of(TEXT), {"type": "null"}],
     "description": "One key for each row; a row that is sent again with its key enters the review queue once.",
 }
-_ONE = object_of({"row": ROW, "cost": COST, "ids": _IDS}, ["row"], **{"not": {"required": ["rows"]}})
-_SEVERAL = object_of(
-    {"rows": list_of(ROW, minItems=1), "cost": COST, "ids": _IDS}, ["rows"], **{"not": {"required": ["row"]}}
-)
+_RECORD = {"type": "boolean", "default": True, "description": "Whether the rows may go to the review queue."}
+_OPTIONS = {"cost": COST, "ids": _IDS, "record": _RECORD}
+_ONE = object_of({"row": ROW, **_OPTIONS}, ["row"], **{"not": {"required": ["rows"]}})
+_SEVERAL = object_of({"rows": list_of(ROW, minItems=1), **_OPTIONS}, ["rows"], **{"not": {"required": ["row"]}})
 
 PREDICT = operation(
     "Decide about one row or several",

@@ -95,6 +95,7 @@ DESCRIPTION = object_of(
         "targets": list_of(TEXT),
         "columns": list_of(COLUMN),
         "training_rows": {"type": "boolean"},
+        "review_queue": {"type": "boolean"},
     }
 )
 TENSOR = object_of(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recuse._version import __version__
 from recuse.model_file.schema import ImageSchema
 from recuse.serving.bodies import parse_json, table_of_columns, table_of_lists
-from recuse.serving.deciding import Decided, Question, answer, find_model
+from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
@@ -91,7 +91,8 @@ async def _infer(request: Request, loaded: LoadedModel) -> Response:
         read_content.update(content)
         return _question(loaded, content, raw)
 
-    return await answer(request, read, lambda decided: _write(decided, read_content))
+    decided = await decide_body(request, read)
+    return await respond(request, decided, lambda decided: _write(decided, read_content))
 
 
 def _split(body: bytes, header_length: str | None) -> tuple[dict[str, Any], bytes]:

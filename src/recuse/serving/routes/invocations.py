@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -15,7 +16,7 @@ from recuse.serving.bodies import (
     table_of_lists,
     table_of_records,
 )
-from recuse.serving.deciding import Decided, Question, answer, find_model
+from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
@@ -33,14 +34,17 @@ async def invocations(request: Request) -> Response:
     """Decide about rows in a format of MLflow: one record for each row."""
     loaded = find_model(request.app.state, request.query_params.get("model"))
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if kind == "text/csv":
-        return await answer(request, lambda body: Question(loaded, table_of_csv(loaded, body)), _write)
-    if kind != "application/json":
+    if kind not in ("application/json", "text/csv"):
         raise RequestError(415, f"the content type must be application/json or text/csv, got {kind!r:.80}")
-    return await answer(request, lambda body: _read(loaded, body), _write)
+    read = _read_csv if kind == "text/csv" else _read_json
+    return await respond(request, await decide_body(request, partial(read, loaded)), _write)
 
 
-def _read(loaded: LoadedModel, body: bytes) -> Question:
+def _read_csv(loaded: LoadedModel, body: bytes) -> Question:
+    return Question(loaded, table_of_csv(loaded, body))
+
+
+def _read_json(loaded: LoadedModel, body: bytes) -> Question:
     content = parse_json(body, nan_is_missing=True)
     given = [name for name in _FORMATS if name in content] if isinstance(content, dict) else []
     if len(given) != 1:

@@ -19,8 +19,9 @@ router = APIRouter()
 @router.get("/models", **operations.MODELS)
 async def models(request: Request) -> Response:
     """List the models, the default first."""
-    store = request.app.state.models
-    return json_response([describe(store.get(name)) for name in store.names])
+    state = request.app.state
+    queue = {"review_queue": state.settings.queue is not None}
+    return json_response([{**describe(state.models.get(name)), **queue} for name in state.models.names])
 
 
 def describe(loaded: LoadedModel) -> dict[str, Any]:

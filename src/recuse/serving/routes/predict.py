@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from recuse.serving.bodies import check_cost, parse_json, table_of_records
-from recuse.serving.deciding import Decided, Question, answer, find_model
+from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
@@ -23,7 +24,10 @@ async def predict(request: Request) -> Response:
     """Decide about one row or several."""
     query = request.query_params
     loaded = find_model(request.app.state, query.get("model"))
-    return await answer(request, lambda body: _read(loaded, body), _write)
+    if query.get("explain", "false") not in ("true", "false"):
+        raise RequestError(422, f"explain must be true or false, got {query['explain']!r:.80}")
+    decided = await decide_body(request, partial(_read, loaded))
+    return await respond(request, decided, _write)
 
 
 def _read(loaded: LoadedModel, body: bytes) -> Question:
@@ -32,8 +36,10 @@ def _read(loaded: LoadedModel, body: bytes) -> Question:
         raise RequestError(422, 'the body must be an object with either "row" or "rows"')
     rows = [content["row"]] if "row" in content else content["rows"]
     table = table_of_records(loaded, rows)
-    cost = content.get("cost")
-    return Question(loaded, table, cost if cost is None else check_cost(cost), _ids(content.get("ids"), len(rows)))
+    record = content.get("record", True)
+    if not isinstance(record, bool):
+        raise RequestError(422, f"record must be true or false, got {record!r:.80}")
+    return Question(loaded, table, check_cost(content.get("cost")), _ids(content.get("ids"), len(rows)), record)
 
 
 def _ids(ids: Any, count: int) -> list[str] | None:
