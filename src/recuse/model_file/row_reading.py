@@ -128,6 +128,13 @@ def _read_date(cell: Any) -> Any:
 
 def _category_reader(text_of: Callable[[Any], str], missing: str) -> CellReader:
     def read(cell: Any) -> Any:
+        if type(cell) is str and not cell.isascii() and not _is_unicode(cell):
+            return FALLBACK
         return missing if cell is None or cell != cell else text_of(cell)
 
     return read
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8; a part of a surrogate pair cannot."""
+    return text.encode("utf-8", errors="ignore").decode("utf-8") == text

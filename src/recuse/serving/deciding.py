@@ -130,10 +130,11 @@ async def _record(queue: Any, question: Question, decision: Decision, expected: 
 def _decide(
     state: State, read: Callable[[bytes], Question], body: bytes
 ) -> tuple[Question, Decision, NDArray[np.float64] | None]:
-    question = read(body)
-    if question.count > state.settings.max_rows:
-        raise RequestError(413, f"a request may have at most {state.settings.max_rows} rows, got {question.count}")
     try:
+        question = read(body)
+        most = state.settings.max_rows
+        if question.count > most:
+            raise RequestError(413, f"a request may have at most {most} rows, got {question.count}")
         decision, expected = question.loaded.model.decide_with_expected_loss(question.table, question.cost, warn=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise RequestError(422, str(error)) from error
