@@ -1,0 +1,54 @@
+"""Model files that the tests of the service serve."""
+
+import warnings
+
+import pytest
+from sklearn.linear_model import Ridge
+
+import recuse
+from recuse.serving import Settings, create_app
+from saved_estimators import FRAME, ROWS, TRAIN, TWO, Y
+from service_runs import TestClient, records
+
+ESTIMATORS = {
+    "risk": (recuse.RiskRejector(Ridge(), cost=6.0, cv=3, random_state=0), FRAME, Y),
+    "cars": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1), TRAIN, Y),
+    "cars_again": (recuse.RcRRegressor(6.0, epochs=5, random_state=1, n_members=1), TRAIN, Y),
+    "array": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1), TRAIN.to_numpy(float), Y),
+    "two": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1), TRAIN, TWO),
+    "fee": (recuse.RiskRejector(Ridge(), cost="fee", cv=3, random_state=0), TRAIN.assign(fee=5.0), Y),
+    "strict": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1, unseen="error"), TRAIN, Y),
+}
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """Return the folder of the model files."""
+    folder = tmp_path_factory.mktemp("models")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the column that identifies rows
+        for name, (estimator, X, y) in ESTIMATORS.items():
+            recuse.save(estimator.fit(X, y), folder / f"{name}.recuse")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def row():
+    """Return a row of the model `risk` as JSON has it."""
+    return records(ROWS.head(1).drop(columns="number"))[0]
+
+
+@pytest.fixture
+def serve(models):
+    """Return a function that gives a client of some models."""
+    clients = []
+
+    def start(*names, **options):
+        settings = Settings({name: models / f"{name}.recuse" for name in names}, **options)
+        client = TestClient(create_app(settings), raise_server_exceptions=True)
+        clients.append(client.__enter__())
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.__exit__(None, None, None)
