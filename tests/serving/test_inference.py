@@ -1,0 +1,191 @@
+"""The Open Inference Protocol: tensors as JSON and as bytes give the decisions of the same rows."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from saved_estimators import ROWS, TRAIN
+from service_runs import records
+
+CARS = TRAIN.head(4)
+
+
+def tensor(name, values, datatype):
+    values = list(values)
+    return {"name": name, "shape": [len(values)], "datatype": datatype, "data": values}
+
+
+def infer(client, inputs, model="cars", **others):
+    answer = client.post(f"/v2/models/{model}/infer", json={"inputs": inputs, **others})
+    assert answer.status_code == 200, answer.text
+    return {output["name"]: output for output in answer.json()["outputs"]}
+
+
+@pytest.fixture
+def expected(serve):
+    return serve("cars").post("/predict", json={"rows": records(CARS)}).json()["decisions"]
+
+
+def test_columns_and_a_matrix_of_the_same_rows(serve, expected):
+    client = serve("cars")
+    columns = [tensor(name, CARS[name].tolist(), "FP64" if CARS[name].dtype.kind == "f" else "INT64") for name in CARS]
+    rows = {"name": "rows", "shape": [4, 7], "datatype": "FP64", "data": CARS.to_numpy(float).ravel().tolist()}
+    nested = {**rows, "data": CARS.to_numpy(float).tolist()}
+    upright = [{**column, "shape": [4, 1]} for column in columns]
+    for inputs in (columns, [rows], [nested], upright):
+        outputs = infer(client, inputs)
+        assert list(outputs) == ["prediction", "accepted", "score", "cost"]
+        for name, output in outputs.items():
+            assert output["data"] == [each[name] for each in expected]
+            assert output["shape"] == [4]
+
+
+def test_text_dates_truth_values_and_gaps(serve):
+    client, rows = serve("risk"), records(ROWS.head(6).drop(columns="number"))
+    kinds = {str: "BYTES", float: "FP64", bool: "BOOL", int: "INT64"}
+    inputs = []
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        kind = next(type(value) for value in values if value is not None)
+        inputs.append(tensor(name, values, kinds[kind]))
+    expected = client.post("/predict", json={"rows": rows}).json()["decisions"]
+    outputs = infer(client, inputs, "risk", parameters={"cost": 4.0})
+    assert outputs["expected_loss"]["data"] == [each["expected_loss"] for each in expected]
+    assert outputs["cost"]["data"] == [4.0] * 6
+    by_tensor = infer(client, [*inputs, tensor("cost", [1, 2, 3, 4, 5, 6], "INT32")], "risk")
+    assert by_tensor["cost"]["data"] == [1, 2, 3, 4, 5, 6]
+
+
+def test_several_targets_have_two_axes(serve):
+    outputs = infer(serve("two"), [tensor("weight", [3000.0, 2000.0], "FP32")], "two")
+    assert outputs["prediction"]["shape"] == [2, 2]
+    assert len(outputs["prediction"]["data"]) == 4
+
+
+def test_a_model_of_an_array(serve):
+    client = serve("array")
+    rows = {"name": "X", "shape": [4, 7], "datatype": "FP64", "data": CARS.to_numpy(float).ravel().tolist()}
+    assert client.get("/v2/models/array").json()["inputs"] == [{"name": "X", "datatype": "FP64", "shape": [-1, 7]}]
+    assert infer(client, [rows], "array")["prediction"]["shape"] == [4]
+
+
+def with_bytes(content, *parts):
+    text = json.dumps(content).encode()
+    return {"content": b"".join([text, *parts]), "headers": {"Inference-Header-Content-Length": str(len(text))}}
+
+
+def binary(name, shape, datatype, size):
+    return {"name": name, "shape": shape, "datatype": datatype, "parameters": {"binary_data_size": size}}
+
+
+def test_binary_tensors(serve, expected):
+    client, raw = serve("cars"), CARS.to_numpy("<f4").tobytes()
+    content = {"inputs": [binary("rows", [4, 7], "FP32", len(raw))], "parameters": {"binary_data_output": True}}
+    answer = client.post("/v2/models/cars/infer", **with_bytes(content, raw))
+    assert answer.headers["content-type"] == "application/octet-stream"
+    length = int(answer.headers["inference-header-content-length"])
+    described, place, found = json.loads(answer.content[:length]), length, {}
+    for output in described["outputs"]:
+        size = output["parameters"]["binary_data_size"]
+        dtype = {"FP64": "<f8", "BOOL": "?"}[output["datatype"]]
+        found[output["name"]] = np.frombuffer(answer.content[place : place + size], dtype)
+        place += size
+    assert place == len(answer.content)
+    assert found["accepted"].tolist() == [each["accepted"] for each in expected]
+    np.testing.assert_allclose(found["prediction"], [each["prediction"] for each in expected], rtol=1e-3)
+
+
+def test_binary_text_and_chosen_outputs(serve):
+    client = serve("risk")
+    raw = b"".join(struct.pack("<I", len(text)) + text for text in (b"a", "ä".encode()))
+    content = {
+        "id": "7",
+        "inputs": [binary("town", [2], "BYTES", len(raw))],
+        "outputs": [{"name": "score"}, {"name": "accepted", "parameters": {"binary_data": True}}],
+    }
+    answer = client.post("/v2/models/risk/infer", **with_bytes(content, raw))
+    length = int(answer.headers["inference-header-content-length"])
+    described = json.loads(answer.content[:length])
+    scores = [
+        each["score"]
+        for each in client.post("/predict", json={"rows": [{"town": "a"}, {"town": "ä"}]}).json()["decisions"]
+    ]
+    assert described["id"] == "7"
+    assert described["outputs"][0]["data"] == scores
+    assert answer.content[length:] == b"\0\0"
+
+
+FP = {"name": "weight", "shape": [1], "datatype": "FP64", "data": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param([], "an object with inputs", id="list"),
+        pytest.param({}, "a list of tensors", id="no inputs"),
+        pytest.param({"inputs": [1]}, "name, shape, datatype", id="number"),
+        pytest.param({"inputs": [{**FP, "shape": [0]}]}, "sizes > 0", id="no rows"),
+        pytest.param({"inputs": [{**FP, "shape": [2]}]}, "must have 2 values", id="wrong count"),
+        pytest.param({"inputs": [{**FP, "shape": "1"}]}, "sizes > 0", id="shape as text"),
+        pytest.param({"inputs": [{**FP, "datatype": "FP128"}]}, "datatype", id="datatype"),
+        pytest.param({"inputs": [{**FP, "datatype": []}]}, "datatype", id="datatype as list"),
+        pytest.param({"inputs": [{**FP, "data": ["x"]}]}, "cannot hold 'x'", id="text as number"),
+        pytest.param({"inputs": [{**FP, "data": None}]}, "in the list data", id="no data"),
+        pytest.param({"inputs": [FP, FP]}, "different names", id="same name"),
+        pytest.param({"inputs": [{**FP, "name": "x"}]}, "one for each column", id="unknown column"),
+        pytest.param({"inputs": [FP, {**FP, "name": "x"}]}, "one for each column", id="known and unknown"),
+        pytest.param({"inputs": [FP], "outputs": [{"name": "x"}]}, "outputs must be", id="unknown output"),
+        pytest.param({"inputs": [FP], "outputs": [1]}, "outputs must be", id="output as number"),
+        pytest.param({"inputs": [FP], "parameters": 1}, "parameters must be", id="parameters"),
+        pytest.param({"inputs": [FP], "parameters": {"cost": "x"}}, "cost must be", id="cost"),
+        pytest.param({"inputs": [binary("weight", [1], "FP64", 8)]}, "within the 0 bytes", id="no bytes"),
+    ],
+)
+def test_what_cannot_be_read_gets_one_sentence(serve, content, words):
+    answer = serve("cars").post("/v2/models/cars/infer", json=content)
+    assert answer.status_code in (400, 422)
+    assert words in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("datatype", "size", "raw", "words"),
+    [
+        pytest.param("FP64", 7, b"1234567", "whole values", id="part of a number"),
+        pytest.param("BYTES", 4, b"\x09\0\0\0", "ends within a text", id="part of a text"),
+        pytest.param("BYTES", 5, b"\x01\0\0\0\xff", "UTF-8", id="not UTF-8"),
+        pytest.param("FP64", 8, b"1234567890", "declare 8 of the 10 bytes", id="too many bytes"),
+    ],
+)
+def test_bytes_that_cannot_be_read(serve, datatype, size, raw, words):
+    request = with_bytes({"inputs": [binary("weight", [1], datatype, size)]}, raw)
+    answer = serve("cars").post("/v2/models/cars/infer", **request)
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]
+
+
+@pytest.mark.parametrize("length", ["-1", "x", "99999", "²"])
+def test_a_wrong_header_length(serve, length):
+    headers = {"Inference-Header-Content-Length": length.encode()}
+    answer = serve("cars").post("/v2/models/cars/infer", content=b"{}", headers=headers)
+    assert answer.status_code == 400
+
+
+def test_health_and_metadata(serve):
+    client = serve("cars", "risk")
+    assert client.get("/v2/health/live").json() == {"live": True}
+    assert client.get("/v2/health/ready").json() == {"ready": True}
+    assert client.get("/v2").json()["extensions"] == ["binary_tensor_data"]
+    described = client.get("/v2/models/risk").json()
+    version = described["versions"][0]
+    kinds = {each["name"]: each["datatype"] for each in described["inputs"]}
+    assert (kinds["weight"], kinds["town"], kinds["sold"], kinds["doors"]) == ("FP64", "BYTES", "BYTES", "BOOL")
+    assert "number" not in kinds
+    assert client.get(f"/v2/models/risk/versions/{version}").json() == described
+    assert client.get(f"/v2/models/risk/versions/{version}/ready").json() == {"name": "risk", "ready": True}
+    assert client.get("/v2/models/risk/ready").status_code == 200
+    assert client.get("/v2/models/homes/ready").status_code == 404
+    assert client.get("/v2/models/risk/versions/1").status_code == 404
+    body = {"inputs": [{"name": "town", "shape": [1], "datatype": "BYTES", "data": ["a"]}]}
+    assert client.post(f"/v2/models/risk/versions/{version}/infer", json=body).json()["model_version"] == version

@@ -1,0 +1,99 @@
+"""The OpenAPI description: every example is answered, every answer is described."""
+
+import json
+
+import pytest
+
+from recuse.serving.settings import Settings, models_by_name
+
+
+def test_the_examples_are_answered(serve):
+    client = serve("risk")
+    described = client.get("/openapi.json").json()
+    version = client.app.state.models.get().version
+    tried = 0
+    for path, operations in described["paths"].items():
+        content = operations.get("post", {}).get("requestBody", {}).get("content", {})
+        url = path.replace("{name}", "risk").replace("{version}", version)
+        for example in content.get("application/json", {}).get("examples", {}).values():
+            answer = client.post(url, json=example["value"])
+            assert answer.status_code == 200, (path, answer.text)
+            tried += 1
+        if "text/csv" in content:
+            headers = {"content-type": "text/csv"}
+            assert client.post(url, content=content["text/csv"]["example"], headers=headers).status_code == 200
+            tried += 1
+    assert tried == 8
+
+
+def test_every_route_describes_its_answers(serve):
+    described = serve("cars").get("/openapi.json").json()
+    for path, operations in described["paths"].items():
+        for operation in operations.values():
+            assert operation["summary"]
+            for status, answer in operation["responses"].items():
+                assert answer["content"], (path, status)
+                if status != "200":
+                    schema = answer["content"]["application/json"]["schema"]
+                    assert schema["required"] == ["error"], (path, status)
+    assert {"/predict", "/invocations", "/models", "/metrics", "/v2/models/{name}/infer"} <= set(described["paths"])
+
+
+def test_the_list_of_routes_needs_no_other_host(serve):
+    page = serve("cars").get("/docs").text
+    assert "POST /predict" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_models_are_described(serve):
+    cars, risk, fee, array = serve("cars", "risk", "fee", "array").get("/models").json()
+    assert (cars["name"], cars["estimator"], cars["cost"], cars["serves_any_cost"]) == (
+        "cars",
+        "RcRRegressor",
+        6.0,
+        False,
+    )
+    assert (risk["has_expected_loss"], risk["loss"], risk["training_rows"]) == (True, "squared", False)
+    columns = {column["name"]: column for column in risk["columns"]}
+    assert columns["town"]["levels"] == ["a", "b", "c"]
+    assert columns["weight"]["low"] < columns["weight"]["high"]
+    assert columns["sold"]["kind"] == "date"
+    assert columns["town"]["had_missing"]
+    assert "number" not in columns
+    assert fee["cost"] == "fee"
+    assert [column["name"] for column in array["columns"]][:2] == ["0", "1"]
+
+
+def test_training_rows_are_read(serve, tmp_path):
+    (tmp_path / "cars.csv").write_text("weight,mpg\n3000,20\n")
+    client = serve("cars", training={"cars": tmp_path / "cars.csv"})
+    assert client.get("/models").json()[0]["training_rows"]
+    assert len(client.app.state.models.get().training) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_bytes": 0}, "max_bytes must be at least 1, got 0"),
+        ({"timeout": 0}, "timeout must be > 0"),
+        ({"timeout": float("nan")}, "timeout must be > 0"),
+        ({"audit_share": 1.5}, "audit_share must be within 0 to 1"),
+        ({"api_key": " "}, "must not be empty"),
+        ({"training": {"homes": "x"}}, "need a model of their name"),
+    ],
+    ids=["bytes", "timeout", "NaN", "share", "key", "training"],
+)
+def test_wrong_settings(tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        Settings({"cars": tmp_path}, **options)
+
+
+def test_models_need_different_names(tmp_path):
+    with pytest.raises(ValueError, match="need different names"):
+        models_by_name([tmp_path / "a.recuse", tmp_path / "b" / "a.recuse"])
+    with pytest.raises(ValueError, match="at least one model file"):
+        Settings({})
+
+
+def test_a_key_is_not_shown(tmp_path):
+    assert "secret" not in json.dumps(repr(Settings({"cars": tmp_path}, api_key="secret")))
