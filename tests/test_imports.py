@@ -11,7 +11,7 @@ from recuse.extras import import_extra
 
 EXTRAS = (
     "matplotlib", "plotly", "pyarrow", "dask", "lightning", "monai", "PIL", "safetensors", "tifffile", "torchmetrics",
-    "fastapi",
+    "fastapi", "uvicorn", "prometheus_client",
 )  # fmt: skip
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "lightning", "matplotlib", "typer", "rich")
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         metrics,
         model_file,
         report,
+        serving,
         surrogates,
         theory,
     )
@@ -68,6 +69,7 @@ else:
                 "model_file",
                 "progress",
                 "report",
+                "serving",
                 "surrogates",
                 "tabular",
                 "theory",
@@ -102,6 +104,7 @@ __all__ = [
     "model_file",
     "report",
     "save",
+    "serving",
     "surrogates",
     "theory",
 ]

@@ -37,9 +37,10 @@ def run_server(settings: Settings, host: str, port: int, workers: int, ready: Ca
     import_extra("prometheus_client", "serve")
     from recuse.serving.app import create_app
 
-    app = create_app(settings)  # raises an error if a file cannot be used
+    factory = partial(create_app, settings)
+    app = factory()  # raises an error if a file cannot be used
     config = uvicorn.Config(
-        app if workers == 1 else partial(create_app, settings),
+        app if workers == 1 else factory,
         factory=workers > 1,
         workers=workers,
         loop="asyncio" if sys.platform == "win32" else "uvloop",
@@ -51,6 +52,7 @@ def run_server(settings: Settings, host: str, port: int, workers: int, ready: Ca
         log_config=_LOGGING,
         timeout_graceful_shutdown=int(settings.timeout) + _GRACE_SECONDS,
     )
+    del app  # with several workers this process has no use for it
     with _bind(host, port) as bound:
         ready(_address(bound))
         if workers == 1:

@@ -21,6 +21,7 @@ __all__ = ["RecentRows"]
 
 _WINDOW = 5000  # rows that the shares, distances and quantiles are about
 _PENDING = 1000  # rows that wait for `digest`; with more the oldest are left out
+_SAMPLE = 200  # rows of one request
 _QUANTITIES = ("prediction", "score", "expected_loss")
 
 Floats = NDArray[np.float64]
@@ -43,7 +44,11 @@ class RecentRows:
         self._digesting = Lock()
 
     def add(self, table: Any, decision: Decision, expected_loss: Floats | None) -> None:
-        """Note some decided rows."""
+        """Note some decided rows; of a large request some rows at equal distances."""
+        if len(decision) > _SAMPLE:
+            chosen = slice(None, None, -(-len(decision) // _SAMPLE))
+            table, decision = table[chosen].copy(), decision[chosen]
+            expected_loss = None if expected_loss is None else expected_loss[chosen]
         self._pending.append((table, decision, expected_loss))
 
     def digest(self) -> bool:
@@ -59,7 +64,7 @@ class RecentRows:
                 count += len(decision)
                 if count >= _PENDING:
                     break
-            joined = {name: np.concatenate([each[name] for each in outputs])[-_WINDOW:] for name in outputs[0]}
+            joined = {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
             self._batches.append((count, _problems(self.loaded, tables), joined))
             while len(self._batches) > 1 and sum(batch[0] for batch in self._batches) > _WINDOW:
                 self._batches.popleft()
