@@ -224,7 +224,7 @@ def swap(folder: Path, count: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as place:
         served = Path(place) / "cars.recuse"
         shutil.copy(paths[0], served)
-        with running(serve(served)) as (address, _):
+        with running([*serve(served), "--reload-seconds", "0.05"]) as (address, _):
             load = Load(address, [request_bytes("/predict", row)], count, 8, keep=True)
             done = threading.Event()
             thread = threading.Thread(target=_swap_files, args=(load, paths, served, done))
@@ -236,17 +236,19 @@ def swap(folder: Path, count: int) -> dict[str, float]:
     answers = [json.loads(answer) for answer in load.answers]
     mixed = sum(expected.get(each["version"]) != each["decisions"][0]["prediction"] for each in answers)
     changes = sum(a["version"] != b["version"] for a, b in pairwise(answers))
-    return {"answers": len(answers), "errors": load.errors, "mixed": mixed, "changes of version": changes}
+    return {"answers": len(answers), "errors": load.errors, "mixed": mixed, "versions seen in turn": changes + 1}
 
 
 def _swap_files(load: Load, paths: list[Path], served: Path, done: threading.Event) -> None:
-    """Replace the file at ten moments of the load; each time wait until the service must have seen it."""
+    """Replace the file at ten moments of the load; each time wait until an answer has the new version."""
     for number in range(1, _SWAPS + 1):
-        while load.sent < load.count * number / (_SWAPS + 1) and not done.wait(0.005):
+        while load.sent < load.count * number / (_SWAPS + 2) and not done.wait(0.005):
             pass
-        new = served.with_suffix(".new")
+        new, version = served.with_suffix(".new"), _version(paths[number % 2]).encode()
         shutil.copy(paths[number % 2], new)
         new.replace(served)
+        while version not in load.answers[-1] and not done.wait(0.005):
+            pass
 
 
 def _version(path: Path) -> str:

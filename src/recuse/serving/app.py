@@ -29,7 +29,7 @@ __all__ = ["create_app"]
 _DESCRIPTION = (
     "Regression with cost-based rejection: each row gets a prediction, and whether to use it or ask a person."
 )
-_DIGEST_SECONDS = 1.0
+_DIGEST_SECONDS = 5.0  # a digest takes some 10 ms, in which requests may wait
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -104,7 +104,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _digest(state: State) -> None:
-    """Bring the metrics up to date every second, in a thread."""
+    """Bring the metrics up to date now and then, in a thread."""
     while True:
         await asyncio.sleep(_DIGEST_SECONDS)
         await asyncio.get_running_loop().run_in_executor(state.threads, state.metrics.digest)

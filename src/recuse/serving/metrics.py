@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -22,7 +21,6 @@ __all__ = ["ServiceMetrics"]
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-_DRIFT_SECONDS = 10.0
 
 _log = logging.getLogger("recuse.serving")
 
@@ -73,7 +71,7 @@ class ServiceMetrics:
         )
         self._children: dict[Any, Any] = {}
         self._windows: dict[str, RecentRows] = {}
-        self._drift_at = 0.0
+        self._shown: dict[str, RecentRows] = {}
 
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -105,20 +103,19 @@ class ServiceMetrics:
             self._loaded.labels(previous.name, previous.version).set(0)
         self._loaded.labels(model.name, model.version).set(1)
 
-    def digest(self, *, all_gauges: bool = False) -> None:
-        """Bring the gauges up to date; those that take longer only every ten seconds."""
-        if all_gauges or monotonic() - self._drift_at > _DRIFT_SECONDS:
-            self._drift_at, all_gauges = monotonic(), True
+    def digest(self) -> None:
+        """Bring the gauges up to date with the rows since the last call."""
         for name, window in list(self._windows.items()):
             try:
-                if window.digest() or all_gauges:
-                    self._set_gauges(name, window, all_gauges)
+                if window.digest() or window is not self._shown.get(name):
+                    self._set_gauges(name, window)
+                    self._shown[name] = window
             except Exception as error:  # metrics must not stop the service
                 _log.error("%s while computing the drift of model %s", type(error).__name__, name)
 
     def render(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
-        self.digest(all_gauges=True)
+        self.digest()
         folder = os.environ.get(_FOLDER)
         if folder is None:
             return generate_latest(self.registry)
@@ -133,16 +130,15 @@ class ServiceMetrics:
             window = self._windows[loaded.name] = RecentRows(loaded)
         return window
 
-    def _set_gauges(self, name: str, window: RecentRows, all_gauges: bool) -> None:
+    def _set_gauges(self, name: str, window: RecentRows) -> None:
         shares = window.column_shares()
         self._reset(self._shares, name, shares)
         for (column, problem), share in shares.items():
             self._shares.labels(name, column, problem).set(share)
-        if all_gauges:
-            for quantile, loss in window.expected_loss_quantiles(_QUANTILES).items():
-                self._quantiles.labels(name, f"{quantile:g}").set(loss)
-            for output, distance in window.distances().items():
-                self._distances.labels(name, output).set(distance)
+        for quantile, loss in window.expected_loss_quantiles(_QUANTILES).items():
+            self._quantiles.labels(name, f"{quantile:g}").set(loss)
+        for output, distance in window.distances().items():
+            self._distances.labels(name, output).set(distance)
 
     def _reset(self, gauge: Gauge, name: str, kept: Any) -> None:
         """Set the shares to 0 that are no longer in the window."""

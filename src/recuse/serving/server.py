@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
 from collections.abc import Callable
 from functools import partial
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from recuse.extras import import_extra
 from recuse.serving.settings import Settings
@@ -15,6 +17,7 @@ from recuse.serving.settings import Settings
 __all__ = ["run_server"]
 
 _BACKLOG = 2048
+_SWITCH_SECONDS = 0.001  # how long a small request waits for a thread that decides about a large one
 _GRACE_SECONDS = 5  # after the time-out of a request; what is open then was not sent by anybody
 
 
@@ -35,9 +38,7 @@ def run_server(settings: Settings, host: str, port: int, workers: int, ready: Ca
     uvicorn = import_extra("uvicorn", "serve")
     import_extra("fastapi", "serve")
     import_extra("prometheus_client", "serve")
-    from recuse.serving.app import create_app
-
-    factory = partial(create_app, settings)
+    factory = partial(_create_app, settings)
     app = factory()  # raises an error if a file cannot be used
     config = uvicorn.Config(
         app if workers == 1 else factory,
@@ -59,6 +60,17 @@ def run_server(settings: Settings, host: str, port: int, workers: int, ready: Ca
             uvicorn.Server(config).run(sockets=[bound])
         else:
             _run_workers(config, bound)
+
+
+def _create_app(settings: Settings) -> Any:
+    """Create the application in a process that does nothing else."""
+    from recuse.serving.app import create_app
+
+    app = create_app(settings)
+    gc.collect()
+    gc.freeze()  # models and modules stay: no collection needs to look at them
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    return app
 
 
 def _run_workers(config: object, bound: socket.socket) -> None:

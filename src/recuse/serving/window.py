@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 class RecentRows:
     """A rolling window of the rows that one version of a model decided.
 
-    `add` only stores a reference, because it runs with each request. `digest` does the work, once a second or so.
+    `add` only stores a reference, because it runs with each request. `digest` does the work, every few seconds.
 
     Parameters
     ----------
