@@ -265,7 +265,7 @@ class ServedModel:
             accepted,
             score,
             row_cost,
-            row_index(X),
+            None if table is _ONE_ROW else row_index(X),
             self.loss_,
             self._header.target_names,
             self._header.score_unit,

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
@@ -85,7 +86,7 @@ class ServiceMetrics:
         """Count the decisions of a request, and note its rows."""
         question, decision = decided.question, decided.decision
         name = question.loaded.name
-        accepted = int(decision.accepted.sum())
+        accepted = int(np.count_nonzero(decision.accepted))
         for kind, count in (("accepted", accepted), ("rejected", len(decision) - accepted)):
             if count:
                 self._count_of(name, kind).inc(count)
