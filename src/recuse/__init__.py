@@ -65,6 +65,7 @@ else:
                 "guarantees",
                 "losses",
                 "metrics",
+                "mlflow",
                 "model_file",
                 "progress",
                 "report",
