@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 
 from recuse._version import __version__
 from recuse.serving.errors import RequestError, error_response
+from recuse.serving.explanation import check_training_rows
 from recuse.serving.model_store import ModelStore
 from recuse.serving.settings import Settings
 
@@ -39,6 +40,8 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(title="recuse", version=__version__, lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.settings = settings
     app.state.models = ModelStore(settings.models, training)
+    for name in training:
+        check_training_rows(app.state.models.get(name))
     app.state.queue = None  # opened when the application starts
     for router in _routers(settings):
         app.include_router(router)
@@ -48,13 +51,12 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _routers(settings: Settings) -> list[APIRouter]:
     """Return the routes of all protocols and pages."""
-    from recuse.serving.routes import models, predict
+    from recuse.serving.routes import models, page, predict
 
-    routers = [predict.router, models.router]
+    routers = [predict.router, models.router, page.router]
     if settings.queue is not None:
         # from recuse.serving.routes import reviews: routers.append(reviews.router)
         pass
-    # from recuse.serving.routes import page: routers.append(page.router)
     return [*routers]
 
 

@@ -54,7 +54,13 @@ def find_model(state: State, name: str | None, version: str | None = None) -> Lo
 
 
 async def decide_rows(
-    state: State, loaded: LoadedModel, table: Any, cost: Any = None, ids: Sequence[str] | None = None
+    state: State,
+    loaded: LoadedModel,
+    table: Any,
+    cost: Any = None,
+    ids: Sequence[str] | None = None,
+    *,
+    record: bool = True,
 ) -> Decided:
     """Decide about the rows of a request, and put rejected ones into the review queue if there is one.
 
@@ -67,6 +73,8 @@ async def decide_rows(
     cost : float, array-like or None
     ids : sequence of str or None
         The caller's keys of the rows.
+    record : bool, default=True
+        False keeps the rows out of the queue.
     """
     rows = 1 if isinstance(table, Mapping) else len(table)
     if rows > state.settings.max_rows:
@@ -79,7 +87,7 @@ async def decide_rows(
             decision, expected = await loop.run_in_executor(state.threads, _decide, loaded, table, cost)
     except (ValueError, TypeError, OverflowError) as error:
         raise RequestError(422, str(error)) from error
-    if state.queue is None:
+    if state.queue is None or not record:
         return Decided(loaded, decision, expected, [None] * rows)
     reviews = await state.queue.record(loaded, _frame(table), decision, expected, ids)
     return Decided(loaded, decision, expected, reviews)

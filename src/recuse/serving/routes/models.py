@@ -17,8 +17,9 @@ router = APIRouter()
 @router.get("/models")
 async def models(request: Request) -> list[dict[str, Any]]:
     """List the models, the default first."""
-    store = request.app.state.models
-    return [describe(store.get(name)) for name in store.names]
+    state = request.app.state
+    queue = {"review_queue": state.settings.queue is not None}
+    return [{**describe(state.models.get(name)), **queue} for name in state.models.names]
 
 
 def describe(loaded: LoadedModel) -> dict[str, Any]:

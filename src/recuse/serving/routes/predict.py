@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from recuse.serving.bodies import json_body, table_of_records
 from recuse.serving.deciding import decide_rows, find_model, records_of
 from recuse.serving.errors import RequestError
+from recuse.serving.explanation import add_explanations, check_count
 
 __all__ = ["router"]
 
@@ -23,8 +24,14 @@ async def predict(request: Request) -> Response:
     loaded = find_model(state, request.query_params.get("model"))
     body = await json_body(request)
     rows, cost, ids = _parts(body)
-    decided = await decide_rows(state, loaded, table_of_records(loaded, rows), cost, ids)
+    table = table_of_records(loaded, rows)
+    explained = request.query_params.get("explain") == "true"
+    if explained:
+        check_count(len(rows))
+    decided = await decide_rows(state, loaded, table, cost, ids, record=_recorded(body))
     records = records_of(decided)
+    if explained:
+        records = await add_explanations(state, loaded, table, records)
     answer = {"model": loaded.name, "version": loaded.version, "decisions": records}
     return Response(json.dumps(answer, allow_nan=False), media_type="application/json")
 
@@ -42,6 +49,14 @@ def _parts(body: Any) -> tuple[list[dict[str, Any]], Any, list[str] | None]:
     ):
         raise RequestError(422, f"ids must be one text for each of {len(rows)} rows")
     return rows, _checked_cost(cost, len(rows)), ids
+
+
+def _recorded(body: dict[str, Any]) -> bool:
+    """Return whether the rows may go to the review queue; the page of the service tries costs without it."""
+    record = body.get("record", True)
+    if not isinstance(record, bool):
+        raise RequestError(422, f'"record" must be true or false, got {record!r:.80}')
+    return record
 
 
 def _checked_cost(cost: Any, count: int) -> Any:
