@@ -17,15 +17,28 @@ function plural(count, word) {
   return `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;
 }
 
-/** Return the prediction as text, with the names of several targets. */
+/** Return the typical size of the error, where the loss tells it, else null. */
+function typicalError(decision, model) {
+  const loss = decision.expected_loss;
+  if (loss === null || Array.isArray(decision.prediction)) return null;
+  return {squared: Math.sqrt(Math.max(loss, 0)), absolute: loss}[model.loss] ?? null;
+}
+
+/** Return the prediction as text, with the digits that its error allows, and the names of several targets. */
 function predictionText(decision, model) {
-  if (!Array.isArray(decision.prediction)) return show(decision.prediction);
-  return decision.prediction.map((value, place) => `${model.targets[place]} ${show(value)}`).join(', ');
+  if (Array.isArray(decision.prediction)) {
+    return decision.prediction.map((value, place) => `${model.targets[place]} ${show(value)}`).join(', ');
+  }
+  const error = typicalError(decision, model), value = decision.prediction;
+  if (!(error > 0) || typeof value !== 'number') return show(value);
+  const digits = Math.min(Math.max(1 - Math.floor(Math.log10(error)), 0), 10);
+  return value.toLocaleString('en', {minimumFractionDigits: digits, maximumFractionDigits: digits}).replace('-', '\u2212');
 }
 
 /** Return the decision at another cost, for models that accept a row where its expected loss is below the cost. */
 function atCost(decision, cost) {
   const loss = decision.expected_loss;
+  if (loss === null) return decision;
   return {...decision, cost, accepted: loss < cost, score: cost - loss, expected_saving: Math.abs(loss - cost)};
 }
 
@@ -36,17 +49,13 @@ function savingSentence(decision) {
     return accepted ? 'The model accepts this row. It ranks rows, but does not estimate a loss.'
       : 'The model rejects this row. It ranks rows, but does not estimate a loss.';
   }
-  return accepted
-    ? `The expected loss is ${brief(loss)}, less than the ${brief(cost)} of an expert: predicting saves about ${brief(saving)}.`
-    : `The expected loss is ${brief(loss)}, more than the ${brief(cost)} of an expert: asking saves about ${brief(saving)}.`;
+  return `A prediction is expected to lose ${brief(loss)}, an expert costs ${brief(cost)}: `
+    + `${accepted ? 'predicting' : 'asking'} saves about ${brief(saving)}.`;
 }
 
 /** Say how far predictions like this one are off, where the loss tells it. */
 function errorSentence(decision, model) {
-  const loss = decision.expected_loss;
-  const size = loss === null || Array.isArray(decision.prediction) ? null
-    : {squared: Math.sqrt(Math.max(loss, 0)), absolute: loss}[model.loss] ?? null;
-  const off = size === null ? '' : `typically off by ${brief(size)}`;
+  const size = typicalError(decision, model), off = size === null ? '' : `typically off by ${brief(size)}`;
   if (decision.accepted) return off ? `Predictions like this are ${off}.` : '';
   return `The model alone would say ${predictionText(decision, model)}${off ? `, ${off}` : ''}.`;
 }

@@ -16,7 +16,9 @@ function useModel(model) {
   $('subtitle').textContent = `${model.name}, ${model.estimator}, version ${model.version}`;
   useScale(costScale(model, null));
   closeBatch();
-  if (!state.columns.length) return showError('This model reads images. Send them to /v2/models; this page shows tables only.');
+  state.errors = {};
+  showError('model', '');
+  if (!state.columns.length) return showError('model', 'This model reads images. Send them to /v2/models; this page shows tables only.');
   state.row = exampleRow(state.columns);
   state.row.id = newId();
   $('row-note').textContent = 'An example from the middle of the training ranges. Change any field.';
@@ -34,6 +36,7 @@ function useScale(scale) {
 
 function setCost(cost) {
   state.cost = cost;
+  showError('cost', '');
   drawCost();
   if (state.model.has_expected_loss) {  // the rule of these models, so that the page follows the slider at once
     if (state.answer) state.answer = atCost(state.answer, cost);
@@ -57,10 +60,9 @@ function typedCost() {
   const [low, high] = state.scale.range ?? [0, Infinity];
   if (cost === null || cost < low || cost > high) {
     $('cost').setAttribute('aria-invalid', 'true');
-    return showError(state.scale.range ? `The cost must be a number from ${show(low)} to ${show(high)}.` : 'The cost must be a number, 0 or more.');
+    return showError('cost', state.scale.range ? `The cost must be a number from ${show(low)} to ${show(high)}.` : 'The cost must be a number, 0 or more.');
   }
   $('cost').removeAttribute('aria-invalid');
-  showError('');
   return setCost(cost);
 }
 
@@ -91,7 +93,7 @@ function listen() {
   });
   $('more').addEventListener('click', () => { state.limit += PAGE; drawTable(); });
   $('download').addEventListener('click', download);
-  $('clear').addEventListener('click', () => { closeBatch(); $('paste').value = ''; drawAnswer(); });
+  $('clear').addEventListener('click', () => { closeBatch(); showError('batch', ''); $('paste').value = ''; drawAnswer(); });
   $('send').addEventListener('click', sendOne);
   $('send-all').addEventListener('click', sendAll);
   $('key-dialog').addEventListener('cancel', event => event.preventDefault());
@@ -105,4 +107,4 @@ function watchAnswer() {
 
 listen();
 watchAnswer();
-loadModels().catch(error => showError(error.message));
+loadModels().catch(error => showError('model', error.message));

@@ -4,7 +4,7 @@ function openText(text, source) {
   try {
     state.batch = {...readTable(text, state.columns), decisions: null, reviews: new Map(), source};
   } catch (error) {
-    return showError(error.message);
+    return showError('batch', error.message);
   }
   state.batch.ids = state.batch.rows.map(newId);
   Object.assign(state, {selected: null, limit: PAGE, filter: 'all'});

@@ -91,7 +91,7 @@ function drawReasons(answer) {
   const cells = answer.new ?? [];
   $('new').replaceChildren(...(cells.length
     ? cells.map(cell => make('li', {}, make('strong', {}, cell.column), ` ${newCellSentence(cell)}.`))
-    : [make('li', {class: 'fine'}, 'Every cell is within what the training rows had.')]));
+    : [make('li', {class: 'fine'}, 'Every cell is within what the training rows had.')]), ...spreadParts(answer.neighbours));
   state.columns.forEach((column, place) => {
     const cell = cells.find(each => each.column === column.name), note = $(`field-${place}-new`);
     note.hidden = !cell;
@@ -101,25 +101,41 @@ function drawReasons(answer) {
   $('neighbours').replaceChildren(...neighbourParts(answer.neighbours));
 }
 
+/** Say how far the targets of the nearest training rows are apart. */
+function spreadParts(neighbours) {
+  const targets = (neighbours ?? []).map(near => near.target);
+  if (targets.length < 2 || !targets.every(target => typeof target === 'number')) return [];
+  const [low, high] = [Math.min(...targets), Math.max(...targets)];
+  return [make('li', {class: 'near'}, `The ${targets.length} nearest training rows had `, make('strong', {}, targetName()),
+    low === high ? ` ${show(low)}.` : ` from ${show(low)} to ${show(high)}.`)];
+}
+
+/** Compare the row with its nearest training rows, one line for each column. */
 function neighbourParts(neighbours) {
   if (!state.model.training_rows) {
     return [make('p', {class: 'note'}, 'Start the service with ', make('code', {}, '--training FILE'),
       ' to see the nearest training rows here.')];
   }
   if (!neighbours?.length) return [];
-  const names = state.model.columns.map(column => column.name);
-  const targets = neighbours[0].target === null ? [] : state.model.targets.length > 1 ? state.model.targets : [targetName()];
-  const differs = (name, cell) => String(state.row.values[name] ?? '') !== String(cell ?? '');
-  const rows = neighbours.map(near => make('tr', {},
-    ...targets.map((_, place) => make('td', {class: 'number strong'}, shownCell([near.target].flat()[place]))),
-    ...names.map(name => make('td', {class: `${numeric(name)}${differs(name, near.row[name]) ? '' : ' same'}`}, shownCell(near.row[name])))));
-  const head = [...targets.map(name => make('th', {scope: 'col', class: 'number'}, name)),
-    ...names.map(name => make('th', {scope: 'col', class: numeric(name)}, name))];
+  const titles = ['This row', 'Nearest', '2nd', '3rd'].slice(0, neighbours.length + 1);
+  const head = make('tr', {}, make('td'), ...titles.map(title => make('th', {scope: 'col', class: 'number'}, title)));
+  const lines = state.model.columns.map(({name}) => make('tr', {}, make('th', {scope: 'row'}, name),
+    make('td', {class: 'number'}, shownCell(state.row.values[name])),
+    ...neighbours.map(near => make('td', {class: sameCell(name, near) ? 'number same' : 'number'}, shownCell(near.row[name])))));
+  const table = make('table', {class: 'compare'}, make('thead', {}, head), make('tbody', {}, ...targetLines(neighbours), ...lines));
   return [make('h3', {}, 'Nearest training rows'),
-    make('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Nearest training rows'},
-      make('table', {}, make('thead', {}, make('tr', {}, ...head)), make('tbody', {}, ...rows)))];
+    make('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Nearest training rows'}, table)];
 }
 
+function targetLines(neighbours) {
+  if (neighbours[0].target === null) return [];
+  const ours = [state.answer.prediction].flat();
+  return ours.map((value, place) => make('tr', {class: 'target'}, make('th', {scope: 'row'}, ours.length > 1 ? state.model.targets[place] : targetName()),
+    make('td', {class: 'number'}, make('span', {class: 'note'}, 'predicted '), show(value)),
+    ...neighbours.map(near => make('td', {class: 'number'}, shownCell([near.target].flat()[place])))));
+}
+
+const sameCell = (name, near) => String(state.row.values[name] ?? '') === String(near.row[name] ?? '');
 const targetName = () => /^target \d+$/.test(state.model.targets[0]) ? 'target' : state.model.targets[0];
 const numeric = name => state.columns.find(column => column.name === name)?.kind === 'number' ? 'number' : '';
 const shownCell = cell => cell === null || cell === undefined ? '\u2013' : typeof cell === 'number' ? show(cell) : String(cell);

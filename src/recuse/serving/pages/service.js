@@ -3,7 +3,7 @@
 const $ = id => document.getElementById(id);
 const PAUSE = 160, CHUNK = 2000, PAGE = 100;  // milliseconds; rows of one request; rows that are shown at once
 const state = {models: [], model: null, columns: [], scale: null, cost: null, row: null, answer: null, batch: null,
-  selected: null, filter: 'all', limit: PAGE, timer: 0, inFlight: {}};
+  selected: null, filter: 'all', limit: PAGE, timer: 0, inFlight: {}, errors: {}};
 
 /** Create an element; texts become text nodes, so that nothing in the rows can be markup. */
 function make(tag, attributes = {}, ...children) {
@@ -51,15 +51,18 @@ async function replacing(name, task) {
   const control = state.inFlight[name] = new AbortController();
   try {
     await task(control.signal);
-    showError('');
+    showError(name, '');
   } catch (error) {
-    if (error.name !== 'AbortError') showError(error.message);
+    if (error.name !== 'AbortError') showError(name, error.message);
   }
 }
 
-function showError(text) {
-  $('alert').hidden = !text;
-  $('alert').textContent = text;
+/** Show the errors of all sources; an empty text removes the error of its source. */
+function showError(source, text) {
+  state.errors[source] = text;
+  const shown = Object.values(state.errors).filter(Boolean);
+  $('alert').hidden = !shown.length;
+  $('alert').textContent = [...new Set(shown)].join(' ');
 }
 
 const predictPath = (explain = false) =>
