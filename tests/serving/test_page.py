@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import urllib.request
+from contextlib import contextmanager
 
 import pandas as pd
 import pytest
@@ -47,21 +48,17 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(folder):
     models = [str(folder / f"{name}.recuse") for name in ("cars", "fixed", "fees")]
-    command = [
-        sys.executable,
-        "-m",
-        "recuse.cli",
-        "serve",
-        *models,
-        "--port",
-        "0",
-        "--training",
-        str(folder / "train.csv"),
-    ]
+    with service(*models, "--training", str(folder / "train.csv")) as address:
+        yield address
+
+
+@contextmanager
+def service(*arguments):
+    """Run `recuse serve` on a free port, and return its address."""
+    command = [sys.executable, "-m", "recuse.cli", "serve", *arguments, "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
-        line = process.stdout.readline()
-        yield re.search(r"http://\S+", line).group()
+        yield re.search(r"http://\S+", process.stdout.readline()).group()
     finally:
         process.terminate()
         process.wait(WAIT)
@@ -356,6 +353,38 @@ def test_the_page_asks_its_service_only_and_its_policy_allows_no_other_script(pa
         "const s = document.createElement('script'); s.textContent = 'window.injected = 1'; document.body.append(s)"
     )
     assert page.execute_script("return window.injected ?? null") is None
+
+
+def test_rows_go_to_review_only_when_they_are_sent(driver, folder, tmp_path):
+    reviews = pytest.importorskip("recuse.reviews", reason="needs the review queue")
+    queue = tmp_path / "reviews.sqlite"
+    with service(str(folder / "cars.recuse"), "--queue", str(queue), "--audit-share", "0") as address:
+        driver.get(address)
+        until(driver, lambda: text(driver, "lead"))
+        for position in (20, 150, 0):
+            move(driver, position)
+        paste(driver, NEW.assign(maker="ford").head(5).to_csv(index=False))
+        assert not settled(driver, address)["accepted"]
+        assert waiting(reviews, queue) == 0
+        driver.find_element(By.ID, "send").click()
+        until(driver, lambda: text(driver, "sent") == "Sent to review. Open the queue")
+        assert waiting(reviews, queue) == 1
+        rejected = driver.execute_script("return state.batch.decisions.filter(each => !each.accepted).length")
+        assert rejected > 0
+        button = driver.find_element(By.ID, "send-all")
+        assert button.text.startswith(f"Send {rejected} row")
+        button.click()
+        until(driver, lambda: not button.is_displayed())
+        assert waiting(reviews, queue) == 1 + rejected
+
+
+def waiting(reviews, path):
+    """Count the rows of a queue that wait for a person."""
+    queue = reviews.ReviewQueue.open(path)
+    try:
+        return queue.summary()["waiting"]
+    finally:
+        queue.close()
 
 
 def test_a_service_with_a_key_is_asked_again_with_it(driver, folder):

@@ -66,4 +66,9 @@ def _numbers(column: pd.Series, kind: ColumnSchema) -> NDArray[np.float64]:
 
 
 def _texts(column: pd.Series) -> NDArray[np.object_]:
-    return column.astype(object).map(str, na_action="ignore").fillna("\0").to_numpy(object)
+    return column.astype(object).map(_text, na_action="ignore").fillna("\0").to_numpy(object)
+
+
+def _text(cell: object) -> str:
+    """Return a category as text; 8 and 8.0 are the same one, since a column with missing cells has floats."""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
