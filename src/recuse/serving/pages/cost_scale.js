@@ -35,5 +35,6 @@ function costNote(model, scale) {
   if (scale.column) return `Each row brings its own cost, in the column ${scale.column}.`;
   if (!scale.movable) return `This model was trained for the cost ${show(model.cost)} and decides at no other.`;
   const range = scale.range ? `, from ${show(scale.low)} to ${show(scale.high)}` : '';
-  return `In ${unit}${range}. The model predicts where it expects a smaller loss than this.`;
+  const rule = model.has_expected_loss ? ' The model predicts where it expects a smaller loss than this.' : '';
+  return `In ${unit}${range}.${rule}`;
 }

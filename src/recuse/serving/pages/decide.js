@@ -9,11 +9,11 @@ async function loadModels(name = null) {
 }
 
 function useModel(model) {
-  state.model = model;
+  Object.assign(state, {model, answer: null});
   $('model').value = model.name;
   const fee = typeof model.cost === 'string' ? [{name: model.cost, kind: 'number', low: null, high: null}] : [];
   state.columns = model.columns.length ? [...model.columns, ...fee] : [];
-  $('subtitle').textContent = `${model.name}, ${model.estimator}, version ${model.version}`;
+  describeModel();
   useScale(costScale(model, null));
   closeBatch();
   state.errors = {};
@@ -24,6 +24,28 @@ function useModel(model) {
   $('row-note').textContent = 'An example from the middle of the training ranges. Change any field.';
   drawFields();
   return decideRow(0);
+}
+
+/** Describe a model again whose file was replaced; the rows stay, unless it reads other columns. */
+async function noticeVersion(version) {
+  if (state.versions.has(version)) return;  // processes of one service may reload one after the other
+  state.versions.add(version);
+  const names = model => model.columns.map(column => column.name).join('\n');
+  state.models = await ask('/models');
+  const model = state.models.find(each => each.name === state.model.name) ?? state.models[0];
+  if (names(model) !== names(state.model)) {
+    useModel(model);
+    return;
+  }
+  state.model = model;
+  describeModel();
+  if (state.batch) decideBatch();
+}
+
+function describeModel() {
+  const {name, estimator, version} = state.model;
+  $('subtitle').textContent = `${name}, ${estimator}, version ${version}`;
+  state.versions.add(version);
 }
 
 function useScale(scale) {
@@ -43,7 +65,7 @@ function setCost(cost) {
     if (state.batch?.decisions) state.batch.decisions = state.batch.decisions.map(each => atCost(each, cost));
     drawAnswer();
     drawBatch();
-  } else if (state.batch) decideBatch();
+  }
   decideRow();
 }
 

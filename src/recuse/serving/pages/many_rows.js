@@ -26,6 +26,7 @@ async function openFile(file) {
 
 function decideBatch() {
   const batch = state.batch;
+  batch.cost = state.cost;
   $('results').hidden = false;
   return replacing('batch', async signal => {
     const decisions = [];

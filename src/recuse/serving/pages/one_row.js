@@ -44,20 +44,28 @@ function editRow(event) {
   decideRow();
 }
 
-/** Ask the service about the row once nothing has changed for a moment. */
+/** Ask the service about the row once nothing has changed for a moment, and about rows whose decisions only it knows. */
 function decideRow(pause = PAUSE) {
   clearTimeout(state.timer);
-  state.timer = setTimeout(() => replacing('row', async signal => {
+  state.timer = setTimeout(() => {
+    askAboutRow();
+    const stale = state.batch && state.batch.cost !== state.cost && !state.model.has_expected_loss;
+    if (stale) decideBatch();
+  }, pause);
+}
+
+function askAboutRow() {
+  return replacing('row', async signal => {
     const row = state.row, cost = state.cost;
     const body = {row: row.values, record: false, ...costOfRequest()};
     const answer = await ask(predictPath(true), body, signal);
-    if (answer.version !== state.model.version) return loadModels(state.model.name);
+    if (answer.version !== state.model.version) await noticeVersion(answer.version);
     if (row !== state.row || cost !== state.cost) return undefined;
     state.answer = answer.decisions[0];
     if (state.cost === null || state.model.cost !== null || state.scale.range || state.scale.fitted) return drawAnswer();
     useScale({...costScale(state.model, state.answer.expected_loss), fitted: true});
     return setCost(state.cost);
-  }), pause);
+  });
 }
 
 function drawAnswer() {
@@ -68,7 +76,7 @@ function drawAnswer() {
   const target = several ? '' : /^target \d+$/.test(state.model.targets[0]) ? '' : state.model.targets[0];
   $('kicker').textContent = state.selected === null ? target : `Row ${state.selected + 1}${target && ` \u00b7 ${target}`}`;
   $('big').replaceChildren(...(accepted ? ['Predict ', make('strong', {}, predictionText(answer, state.model))] : ['Ask an expert']));
-  $('big').classList.toggle('long', several);
+  $('big').classList.toggle('long', several && accepted);
   $('lead').textContent = [savingSentence(answer), errorSentence(answer, state.model)].filter(Boolean).join(' ');
   $('pill').textContent = accepted ? `Predict ${predictionText(answer, state.model)}` : 'Ask an expert';
   $('pill').className = `pill ${accepted ? 'predict' : 'expert'}`;

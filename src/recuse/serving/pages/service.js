@@ -3,7 +3,7 @@
 const $ = id => document.getElementById(id);
 const PAUSE = 160, CHUNK = 2000, PAGE = 100;  // milliseconds; rows of one request; rows that are shown at once
 const state = {models: [], model: null, columns: [], scale: null, cost: null, row: null, answer: null, batch: null,
-  selected: null, filter: 'all', limit: PAGE, timer: 0, inFlight: {}, errors: {}};
+  selected: null, filter: 'all', limit: PAGE, timer: 0, inFlight: {}, errors: {}, versions: new Set()};
 
 /** Create an element; texts become text nodes, so that nothing in the rows can be markup. */
 function make(tag, attributes = {}, ...children) {
