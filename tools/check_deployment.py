@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -72,6 +71,8 @@ def main() -> None:
         process, address = start(folder, model)
         try:
             check_health(folder, address)
+            with urllib.request.urlopen(address, timeout=10) as answer:
+                print("page:", len(answer.read()), "bytes")
             with urllib.request.urlopen(f"{address}/models", timeout=10) as answer:
                 columns = json.load(answer)[0]["columns"]
             row = json.dumps({"row": {column["name"]: None for column in columns}}).encode()
