@@ -16,6 +16,7 @@ from sklearn.linear_model import Ridge
 
 import recuse
 from recuse import RcRRegressor, RiskRejector, datasets
+from recuse.serving.model_store import ModelStore
 
 webdriver = pytest.importorskip("selenium.webdriver")
 pytest.importorskip("uvicorn")
@@ -136,7 +137,7 @@ def settled(driver, address, name="cars"):
 
 
 def test_the_form_is_filled_with_a_row_inside_the_training_ranges(page, address):
-    models = json.load(urllib.request.urlopen(f"{address}/models", timeout=WAIT))
+    models = models_of(address)
     row = page.execute_script("return state.row.values")
     for column in models[0]["columns"]:
         cell = row[column["name"]]
@@ -376,6 +377,35 @@ def test_rows_go_to_review_only_when_they_are_sent(driver, folder, tmp_path):
         button.click()
         until(driver, lambda: not button.is_displayed())
         assert waiting(reviews, queue) == 1 + rejected
+
+
+@pytest.mark.skipif(not hasattr(ModelStore, "watch"), reason="needs the reload of replaced files")
+def test_a_replaced_model_keeps_the_rows_of_the_page(driver, folder, tmp_path):
+    path, new = tmp_path / "cars.recuse", tmp_path / "new"
+    shutil.copyfile(folder / "cars.recuse", path)
+    recuse.save(RiskRejector(Ridge(100.0), cost=6.0, cv=3, random_state=0).fit(X.assign(maker=MAKERS), Y), new)
+    with service(str(path)) as address:
+        driver.get(address)
+        until(driver, lambda: text(driver, "lead"))
+        paste(driver, NEW.assign(maker="ford").head(5).to_csv(index=False))
+        before, row = driver.execute_script("return [state.model.version, state.row.values]")
+        new.replace(path)
+        until(driver, lambda: models_of(address)[0]["version"] != before)
+        driver.execute_script("decideRow(0)")
+        until(driver, lambda: before not in text(driver, "subtitle"))
+        settled(driver, address)
+        assert driver.execute_script("return state.row.values") == row
+        rows = driver.execute_script("return state.batch.rows")
+        expected = [each["prediction"] for each in ask(address, {"rows": rows, "cost": 6.0}, "")]
+        until(
+            driver,
+            lambda: driver.execute_script("return state.batch.decisions.map(each => each.prediction)") == expected,
+        )
+
+
+def models_of(address):
+    with urllib.request.urlopen(f"{address}/models", timeout=WAIT) as answer:
+        return json.load(answer)
 
 
 def waiting(reviews, path):
