@@ -4,7 +4,7 @@ BIN := .venv/bin
 EXTRAS := plot
 export MPLBACKEND := Agg
 
-.PHONY: setup demo test lint types unit docs bench clean
+.PHONY: setup demo test lint types unit docs mlflow bench clean
 
 setup: .venv/dev.stamp
 
@@ -39,6 +39,10 @@ unit: .venv/dev.stamp
 docs: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/test_documents.py
 
+# MLflow in an environment of its own, .venv-mlflow, without torch
+mlflow: .venv/dev.stamp
+	$(BIN)/python tools/check_mlflow.py
+
 bench: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/engine.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/synthetic.py
@@ -58,5 +62,5 @@ bench: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py scale
 
 clean:
-	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-mlflow build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -66,6 +66,7 @@ else:
                 "guarantees",
                 "losses",
                 "metrics",
+                "mlflow",
                 "model_file",
                 "progress",
                 "report",

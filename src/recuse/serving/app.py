@@ -17,11 +17,12 @@ from starlette.exceptions import HTTPException
 
 from recuse._version import __version__
 from recuse.serving.errors import RequestError, error_response
+from recuse.serving.explanation import check_training_rows
 from recuse.serving.guard import Guard
 from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi.examples import describe_with_examples
-from recuse.serving.routes import docs, inference, invocations, metrics, models, predict
+from recuse.serving.routes import docs, inference, invocations, metrics, models, page, predict
 from recuse.serving.settings import Settings
 
 __all__ = ["create_app"]
@@ -62,6 +63,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.metrics = ServiceMetrics()
     app.state.models = ModelStore(settings.models, training, on_change=app.state.metrics.loaded)
+    for name in training:
+        check_training_rows(app.state.models.get(name))
     app.state.queue = None
     for router in _routers(settings):
         app.include_router(router)
@@ -75,7 +78,8 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _routers(settings: Settings) -> list[APIRouter]:
     """Return the routes of all protocols and pages."""
-    routers = [predict.router, invocations.router, inference.router, models.router, metrics.router, docs.router]
+    routers = [page.router, predict.router, invocations.router, inference.router]
+    routers += [models.router, metrics.router, docs.router]
     if settings.queue is not None:
         # from recuse.serving.routes import reviews: routers.append(reviews.router)
         pass

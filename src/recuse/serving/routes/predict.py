@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from recuse.serving.bodies import check_cost, parse_json, table_of_records
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError
+from recuse.serving.explanation import add_explanations, check_count
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
 from recuse.serving.records import json_response, records_of
@@ -26,16 +27,19 @@ async def predict(request: Request) -> Response:
     loaded = find_model(request.app.state, query.get("model"))
     if query.get("explain", "false") not in ("true", "false"):
         raise RequestError(422, f"explain must be true or false, got {query['explain']!r:.80}")
-    decided = await decide_body(request, partial(_read, loaded))
-    return await respond(request, decided, _write)
+    explain = query.get("explain") == "true"
+    decided = await decide_body(request, partial(_read, loaded, explain))
+    return await (_explain(request, decided) if explain else respond(request, decided, _write))
 
 
-def _read(loaded: LoadedModel, body: bytes) -> Question:
+def _read(loaded: LoadedModel, explain: bool, body: bytes) -> Question:
     content = parse_json(body)
     if not isinstance(content, dict) or ("row" in content) == ("rows" in content):
         raise RequestError(422, 'the body must be an object with either "row" or "rows"')
     rows = [content["row"]] if "row" in content else content["rows"]
     table = table_of_records(loaded, rows)
+    if explain:
+        check_count(len(rows))
     record = content.get("record", True)
     if not isinstance(record, bool):
         raise RequestError(422, f"record must be true or false, got {record!r:.80}")
@@ -51,5 +55,14 @@ def _ids(ids: Any, count: int) -> list[str] | None:
 
 
 def _write(decided: Decided) -> Response:
-    loaded = decided.question.loaded
-    return json_response({"model": loaded.name, "version": loaded.version, "decisions": records_of(decided)})
+    return _response(decided.question.loaded, records_of(decided))
+
+
+async def _explain(request: Request, decided: Decided) -> Response:
+    question = decided.question
+    records = await add_explanations(request.app.state, question.loaded, question.table, records_of(decided))
+    return _response(question.loaded, records)
+
+
+def _response(loaded: LoadedModel, records: list[dict[str, Any]]) -> Response:
+    return json_response({"model": loaded.name, "version": loaded.version, "decisions": records})

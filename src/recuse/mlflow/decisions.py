@@ -1,0 +1,45 @@
+"""The interface that MLflow calls: a table and parameters in, a table of decisions out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from recuse.dataframes import is_frame
+from recuse.model_file.schema import TableSchema
+from recuse.model_file.served import ServedModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["DecisionFunction"]
+
+
+class DecisionFunction:
+    """A model as MLflow calls it.
+
+    Parameters
+    ----------
+    model : ServedModel
+    """
+
+    def __init__(self, model: ServedModel) -> None:
+        self._model = model
+        names = model.schema.names if isinstance(model.schema, TableSchema) else []
+        self._names = {str(name): name for name in names}  # those of MLflow are text
+
+    def predict(self, rows: Any, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Return the columns of `Decision.to_frame`, and `expected_loss` where the model has one."""
+        table = rows.rename(columns=self._names) if is_frame(rows) else rows
+        frame = self._model.decide(table, cost=_cost(params or {})).to_frame()
+        if self._model.info()["has_expected_loss"]:
+            frame["expected_loss"] = self._model.expected_loss(table)
+        return frame
+
+
+def _cost(params: Mapping[str, Any]) -> Any:
+    """Return the cost in the parameters of a request; MLflow passes None and [] for those that were not given."""
+    cost, costs = params.get("cost"), params.get("costs")
+    if cost is not None and costs:
+        raise ValueError("pass cost, a number, or costs, one value per row, not both")
+    return costs or cost
