@@ -1,0 +1,226 @@
+"""Leases: rows are given to one reviewer at a time, answered once, and come back if nobody answers."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from recuse import losses
+from recuse.reviews.errors import ReviewConflict, ReviewNotFound
+from recuse.reviews.rows import json_text
+
+__all__ = ["Lease", "Order", "Outcome", "Progress", "answer", "give", "progress", "release", "renew"]
+
+Order = Literal["saving", "age"]
+
+_MOST_CHARACTERS = 100  # of the name of a reviewer
+_MOST_SECONDS = 86_400.0
+_SORTED = {"saving": "priority DESC, number", "age": "number"}
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A row that a reviewer holds; it does not tell what the model predicted, or whether it rejected the row.
+
+    Attributes
+    ----------
+    id, token : str
+        Of the review and of the lease.
+    expires : float
+        Seconds since 1970.
+    seconds : float
+        Length of the lease.
+    model, version : str
+    targets : list of str or None
+        Names of the targets, if the model knows them.
+    target_count : int
+    row : dict
+    recorded : float
+        Seconds since 1970.
+    """
+
+    id: str
+    token: str
+    expires: float
+    seconds: float
+    model: str
+    version: str
+    targets: list[str] | None
+    target_count: int
+    row: dict[str, Any]
+    recorded: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the answer of a reviewer says about the model.
+
+    Attributes
+    ----------
+    id : str
+    answer, prediction : list of float
+        One number for each target.
+    loss, cost : float
+        Loss of the prediction; cost of the rejection.
+    rejected : bool
+        Whether the model left the row to people; otherwise the row was drawn from the accepted ones.
+    expected_loss : float or None
+    saved : float
+        What the decision of the model saved against the other one; negative if the other one was better.
+    """
+
+    id: str
+    answer: list[float]
+    prediction: list[float]
+    loss: float
+    cost: float
+    rejected: bool
+    expected_loss: float | None
+    saved: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Numbers of rows that wait for a reviewer, are held, and are answered, and the sum of `Outcome.saved`."""
+
+    waiting: int
+    held: int
+    answered: int
+    answered_by_you: int
+    skipped_by_you: int
+    saved: float
+
+
+def give(connection: sqlite3.Connection, reviewer: str, order: Order, seconds: float, *, skipped: bool) -> Lease | None:
+    """Lease the first free row; the caller holds the transaction, as in all functions of this module."""
+    name, now = _checked_name(reviewer), time.time()
+    if order not in get_args(Order):
+        raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r:.40}")
+    _check_seconds(seconds)
+    hidden = "" if skipped else "AND NOT EXISTS (SELECT 1 FROM skips WHERE review = number AND reviewer = :name)"
+    row = connection.execute(
+        f"SELECT * FROM reviews WHERE answer IS NULL AND held_until <= :now {hidden} ORDER BY {_SORTED[order]} LIMIT 1",
+        {"now": now, "name": name},
+    ).fetchone()
+    if row is None:
+        return None
+    token, expires = secrets.token_urlsafe(18), now + seconds
+    connection.execute("INSERT INTO leases VALUES (?, ?, ?)", (token, row["number"], name))
+    _hold(connection, row["number"], token, expires)
+    model = connection.execute("SELECT * FROM models WHERE number = ?", (row["model"],)).fetchone()
+    targets = json.loads(model["targets"])
+    return Lease(
+        *(row["id"], token, expires, seconds, model["name"], model["version"]),
+        *(targets["names"], targets["count"], json.loads(row["row"]), row["recorded"]),
+    )
+
+
+def renew(connection: sqlite3.Connection, review: str, token: str, seconds: float) -> float:
+    """Extend a lease, also one that has ended, if nobody else holds or answered the row."""
+    _check_seconds(seconds)
+    row, _ = _held(connection, review, token)
+    expires = time.time() + seconds
+    _hold(connection, row["number"], token, expires)
+    return expires
+
+
+def release(connection: sqlite3.Connection, review: str, token: str, *, skip: bool) -> None:
+    """Give a row back."""
+    row, reviewer = _held(connection, review, token)
+    _hold(connection, row["number"], token, 0.0)
+    if skip:
+        connection.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (row["number"], reviewer))
+
+
+def answer(connection: sqlite3.Connection, review: str, token: str, value: float | Sequence[float]) -> Outcome:
+    """Store the answer, unless somebody else holds or answered the row."""
+    row = _review(connection, review)
+    model = connection.execute("SELECT * FROM models WHERE number = ?", (row["model"],)).fetchone()
+    numbers = _checked_answer(value, json.loads(model["targets"])["count"])
+    if row["answer"] is not None and row["answer_token"] == token and json.loads(row["answer"]) == numbers:
+        return _outcome(row)  # the reviewer did not get the first response
+    row, reviewer = _held(connection, review, token)
+    residual = np.array(json.loads(row["prediction"])) - np.array(numbers)
+    loss = float(losses.get(model["loss"]).of_rows(residual[None, :])[0])
+    saved = loss - row["cost"] if row["rejected"] else row["cost"] - loss
+    connection.execute(
+        "UPDATE reviews SET answer = ?, answered = ?, answered_by = ?, answer_token = ?, loss = ?, saved = ?, "
+        "held_until = 0 WHERE number = ?",
+        (json_text(numbers), time.time(), reviewer, token, loss, saved, row["number"]),
+    )
+    return _outcome(_review(connection, review))
+
+
+def progress(connection: sqlite3.Connection, reviewer: str | None) -> Progress:
+    """Count the rows of the queue."""
+    now = time.time()
+    held = "SELECT COUNT(*), COALESCE(SUM(held_until > ?), 0) FROM reviews WHERE answer IS NULL"
+    unanswered, taken = connection.execute(held, (now,)).fetchone()
+    (answered,) = connection.execute("SELECT COUNT(*) FROM reviews WHERE answer IS NOT NULL").fetchone()
+    yours = "SELECT COUNT(*), COALESCE(SUM(saved), 0.0) FROM reviews WHERE answered_by = ? AND answer IS NOT NULL"
+    count, saved = connection.execute(yours, (reviewer,)).fetchone()
+    skips = "SELECT COUNT(*) FROM skips JOIN reviews ON number = review WHERE reviewer = ? AND answer IS NULL"
+    (skipped,) = connection.execute(skips, (reviewer,)).fetchone()
+    return Progress(unanswered - taken, taken, answered, count, skipped, saved)
+
+
+def _outcome(row: sqlite3.Row) -> Outcome:
+    return Outcome(
+        *(row["id"], json.loads(row["answer"]), json.loads(row["prediction"]), row["loss"], row["cost"]),
+        *(bool(row["rejected"]), row["expected_loss"], row["saved"]),
+    )
+
+
+def _hold(connection: sqlite3.Connection, number: int, token: str, until: float) -> None:
+    connection.execute("UPDATE reviews SET holder = ?, held_until = ? WHERE number = ?", (token, until, number))
+
+
+def _review(connection: sqlite3.Connection, review: str) -> sqlite3.Row:
+    row: sqlite3.Row | None = connection.execute("SELECT * FROM reviews WHERE id = ?", (review,)).fetchone()
+    if row is None:
+        raise ReviewNotFound(f"there is no review {review!r:.80}")
+    return row
+
+
+def _held(connection: sqlite3.Connection, review: str, token: str) -> tuple[sqlite3.Row, str]:
+    """Return a row and its reviewer, if the token was given for it and nobody else holds or answered it."""
+    row = _review(connection, review)
+    key = (token, row["number"])
+    lease = connection.execute("SELECT reviewer FROM leases WHERE token = ? AND review = ?", key).fetchone()
+    if lease is None:
+        raise ReviewConflict(f"the lease was not given for review {review!r:.80}")
+    if row["answer"] is not None:
+        raise ReviewConflict(f"review {review!r:.80} was answered before")
+    if row["holder"] != token and row["held_until"] > time.time():
+        raise ReviewConflict(f"the lease of review {review!r:.80} has ended, and somebody else holds the row")
+    return row, lease["reviewer"]
+
+
+def _checked_name(reviewer: str) -> str:
+    name = reviewer.strip() if isinstance(reviewer, str) else ""
+    if not 0 < len(name) <= _MOST_CHARACTERS:
+        raise ValueError(f"reviewer must be a name of 1 to {_MOST_CHARACTERS} characters, got {reviewer!r:.120}")
+    return name
+
+
+def _check_seconds(seconds: float) -> None:
+    if not 0 < seconds <= _MOST_SECONDS:
+        raise ValueError(f"a lease must have more than 0 and at most {_MOST_SECONDS:g} seconds, got {seconds:g}")
+
+
+def _checked_answer(value: Any, count: int) -> list[float]:
+    """Return one finite number for each target."""
+    given = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    numbers = [
+        float(each) for each in given if isinstance(each, int | float | np.number) and not isinstance(each, bool)
+    ]
+    if len(numbers) != len(given) or len(given) != count or not np.isfinite(numbers).all():
+        raise ValueError(f"an answer must have {count} finite number{'s' * (count > 1)}, got {value!r:.80}")
+    return numbers
