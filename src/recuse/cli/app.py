@@ -18,6 +18,7 @@ from recuse.cli.group import CommandGroup
 from recuse.cli.inspect import inspect
 from recuse.cli.predict import predict
 from recuse.cli.report import report
+from recuse.cli.serve import serve
 
 __all__ = ["app"]
 
@@ -32,6 +33,7 @@ Examples:
   recuse report cars.recuse labelled.csv -o report.html
   recuse certify cars.recuse fresh.csv --target 5 --bound 400 -o certified.recuse
   recuse inspect cars.recuse
+  recuse serve cars.recuse
   recuse demo -o demo
   recuse datasets auto_mpg -o cars.csv
 
@@ -45,7 +47,7 @@ Exit codes:
 
 # the modules of the commands import other libraries only when a command runs
 app = typer.Typer(cls=CommandGroup, help=_HELP, no_args_is_help=True, pretty_exceptions_show_locals=False)
-for command in (fit, predict, evaluate, report, certify, inspect, export, datasets, demo):
+for command in (fit, predict, evaluate, report, certify, inspect, export, serve, datasets, demo):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

@@ -36,7 +36,15 @@ from recuse._version import __version__
 from recuse.files.atomic import new_file
 from recuse.model_file.errors import ModelFileError
 
-__all__ = ["FORMAT_VERSION", "MAX_HEADER", "MAX_RAW", "read_container", "write_container"]
+__all__ = [
+    "FORMAT_VERSION",
+    "MAX_HEADER",
+    "MAX_RAW",
+    "parse_container",
+    "read_bytes",
+    "read_container",
+    "write_container",
+]
 
 FORMAT_VERSION = 1
 MAX_HEADER = 2**24  # bytes; feature names and categories of wide tables stay far below
@@ -112,8 +120,18 @@ def read_container(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Parts]
     OSError
         If the file cannot be read; the message says why.
     """
-    name = Path(path).name
-    data = _read_all(Path(path))
+    return parse_container(read_bytes(path), Path(path).name)
+
+
+def parse_container(data: bytes, name: str) -> tuple[dict[str, Any], Parts]:
+    """Return the header and the parts of the content of a file, after checking all its checksums.
+
+    Parameters
+    ----------
+    data : bytes
+    name : str
+        Name of the file in errors.
+    """
     _check_magic(data, name)
     if len(data) < _PREAMBLE.size:
         raise ModelFileError(f"{name} is cut off after {len(data)} bytes: copy the file again")
@@ -166,8 +184,9 @@ def _compress(raw: bytes) -> tuple[str, bytes]:
     return ("zlib", smaller) if len(smaller) < _WORTHWHILE * len(raw) else ("none", raw)
 
 
-def _read_all(path: Path) -> bytes:
+def read_bytes(name: str | os.PathLike[str]) -> bytes:
     """Read a regular file of bounded size."""
+    path = Path(name)
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):

@@ -43,28 +43,30 @@ class TableReader:
         self._texts = {column.name: _Texts(column) for column in self._used if column.kind == "category"}
         self._checked: Any = None  # the labels of the last table, if they are those of the schema in the same order
 
-    def read(self, X: Any) -> Feeds:
+    def read(self, X: Any, *, warn: bool = True) -> Feeds:
         """Return one array for each input of the graph.
 
         Parameters
         ----------
         X : array-like, DataFrame of any library, or mapping of column names to values
+        warn : bool, default=True
+            Whether to warn of text in columns of numbers.
         """
         table = self.table_of(X)
-        return self._read_frame(table) if is_frame(table) else self._read_array(table)
+        return self._read_frame(table, warn) if is_frame(table) else self._read_array(table, warn)
 
     def table_of(self, X: Any) -> Any:
         """Return tables of any library, and mappings, as a pandas DataFrame; other values as they are."""
         return to_pandas(_frame_of(X) if isinstance(X, Mapping) else X)
 
-    def _read_array(self, X: Any) -> Feeds:
+    def _read_array(self, X: Any, warn: bool) -> Feeds:
         values = np.asarray(X)
         if values.dtype.kind not in "fiub" and not isinstance(X, np.ma.MaskedArray):
             from recuse.tabular.table import as_table  # text among the cells
 
             table = as_table(X)
             if is_frame(table):
-                return self._read_frame(table.set_axis(self._all_names(table.shape[1]), axis=1))
+                return self._read_frame(table.set_axis(self._all_names(table.shape[1]), axis=1), warn)
             values = np.asarray(table)
         numbers = unmasked(X) if isinstance(X, np.ma.MaskedArray) else values.astype(np.float64, copy=False)
         if numbers.ndim != 2 or 0 in numbers.shape:
@@ -74,7 +76,7 @@ class TableReader:
             return self._feeds_of_numbers(numbers)
         import pandas as pd
 
-        return self._read_frame(pd.DataFrame(numbers, columns=names))
+        return self._read_frame(pd.DataFrame(numbers, columns=names), warn)
 
     def _all_names(self, width: int) -> list[str | int]:
         """Return the names of all columns, for a table of this width without names."""
@@ -99,7 +101,7 @@ class TableReader:
         by_column = np.ascontiguousarray(values.T)[:, :, None]  # (column, row, 1)
         return {column.input: by_column[place] for place, column in enumerate(self._used)}
 
-    def _read_frame(self, frame: Any) -> Feeds:
+    def _read_frame(self, frame: Any, warn: bool) -> Feeds:
         if len(frame) == 0:
             raise ValueError(f"X must have at least one row, got shape {frame.shape}")
         named = self.schema.matrix is None
@@ -115,12 +117,12 @@ class TableReader:
         if not named:
             frame = frame.set_axis([column.name for column in self.schema.columns], axis=1)
         if named:
-            return {column.input: self._read_column(column, frame[column.name]) for column in self._used}
+            return {column.input: self._read_column(column, frame[column.name], warn) for column in self._used}
         assert self.schema.matrix is not None
         matrix = np.full((len(frame), len(self.schema.columns)), np.nan)
         for place, column in enumerate(self.schema.columns):
             if column.kind != "unused":
-                matrix[:, place] = self._read_column(column, frame[column.name])[:, 0]
+                matrix[:, place] = self._read_column(column, frame[column.name], warn)[:, 0]
         return {self.schema.matrix: matrix}
 
     def _check_names(self, frame: Any) -> bool:
@@ -139,12 +141,14 @@ class TableReader:
             self._checked = frame.columns
         return in_order
 
-    def _read_column(self, column: ColumnSchema, cells: Any) -> NDArray[Any]:
+    def _read_column(self, column: ColumnSchema, cells: Any, warn: bool) -> NDArray[Any]:
         """Return the cells (row, 1) of one column."""
-        from recuse.tabular.columns import Cells
+        from recuse.tabular.columns import Cells, warn_of_text
         from recuse.tabular.encoder import raise_if_unseen
 
         values, unknown, gap = _READERS[column.kind](column, cells, self._texts.get(column.name))
+        if warn and column.kind == "number" and unknown.any():
+            warn_of_text(cells, unknown, "had only numbers in training and now holds")
         if self.schema.unseen == "error":
             new_gap = gap & (not column.had_missing)
             raise_if_unseen(column, cells, Cells(np.zeros(0), unknown, new_gap))
@@ -166,7 +170,7 @@ class ImageReader:
         """Return images as an array."""
         return np.asarray(X)
 
-    def read(self, X: Any) -> Feeds:
+    def read(self, X: Any, *, warn: bool = True) -> Feeds:
         """Return images (row, channel, height, width) as floats; bytes are scaled to [-1, 1]."""
         images = np.asarray(X)
         if images.ndim != 4 or images.shape[1:] != self.schema.shape or len(images) == 0:
@@ -186,14 +190,11 @@ def _read_numbers(
     column: ColumnSchema, cells: Any, _: Any
 ) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
     from recuse.tabular.cells import check_finite, read_numbers
-    from recuse.tabular.columns import warn_of_text
 
     values, text = read_numbers(cells)
     check_finite(cells, values)
     if column.had_text:
         text = np.zeros_like(text)
-    elif text.any():
-        warn_of_text(cells, text, "had only numbers in training and now holds")
     return np.where(text, np.inf, values), text, np.isnan(values) & ~text
 
 

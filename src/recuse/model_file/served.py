@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from recuse import losses
 from recuse.costs import Cost, cost_of_rows
 from recuse.dataframes import is_frame, row_index
 from recuse.decision import Decision
-from recuse.model_file.container import FORMAT_VERSION, read_container
+from recuse.model_file.container import FORMAT_VERSION, parse_container, read_bytes
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.check import check_graph
 from recuse.model_file.graph.operators import BOOL, DOUBLE, ROWS
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from recuse.guarantees.certified_model import CertifiedModel
     from recuse.tabular.fingerprint import Overlap, TrainingRows
 
-__all__ = ["ServedModel", "load"]
+__all__ = ["ServedModel", "load", "load_with_digest"]
 
 Floats = NDArray[np.float64]
 
 _BLOCK = 512  # rows decided at once, so that intermediate results stay in the cache
 _TABLES = ("leaderboard", "out_of_fold")
+_DECIDED = ("prediction", "score", "accepted")
 
 
 def load(path: str | os.PathLike[str]) -> ServedModel:
@@ -66,9 +67,26 @@ def load(path: str | os.PathLike[str]) -> ServedModel:
     Traceback (most recent call last):
     recuse.model_file.errors.ModelFileError: README.md is not a model file ...
     """
-    values, parts = read_container(path)
+    return load_with_digest(path)[0]
+
+
+def load_with_digest(path: str | os.PathLike[str]) -> tuple[ServedModel, str]:
+    """Load a model file, and return the SHA-256 of its content, too, also if the file is replaced meanwhile.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    model : ServedModel
+    digest : str
+        Hexadecimal digits.
+    """
+    data = read_bytes(path)
+    values, parts = parse_container(data, Path(path).name)
     try:
-        return ServedModel(Header.from_dict(values), parts)
+        return ServedModel(Header.from_dict(values), parts), hashlib.sha256(data).hexdigest()
     except ModelFileError as error:
         raise ModelFileError(f"{Path(path)}: {error}") from error
 
@@ -205,12 +223,39 @@ class ServedModel:
         -------
         Decision
         """
+        return self._decide(X, cost, _DECIDED, warn=True)[0]
+
+    def decide_with_expected_loss(
+        self, X: Any, cost: Cost | None = None, *, warn: bool = True
+    ) -> tuple[Decision, Floats | None]:
+        """Decide like `decide`, and estimate the loss of every row like `expected_loss`, in one run of the graph.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or mapping
+        cost : float, array-like, callable or str, optional
+        warn : bool, default=True
+            Whether to warn of text in columns of numbers. The warning quotes a cell.
+
+        Returns
+        -------
+        decision : Decision
+        expected_loss : ndarray of shape (n_rows,) or None
+            None if the estimator has no expected loss.
+        """
+        if not self._header.has_expected_loss:
+            return self._decide(X, cost, _DECIDED, warn=warn)[0], None
+        decision, (expected,) = self._decide(X, cost, (*_DECIDED, "expected_loss"), warn=warn)
+        return decision, expected
+
+    def _decide(self, X: Any, cost: Cost | None, names: Sequence[str], *, warn: bool) -> tuple[Decision, list[Floats]]:
+        """Return the decision, and the outputs after the first three names."""
         table = self._reader.table_of(X)
-        feeds, count = self._read(table)
+        feeds = self._reader.read(table, warn=warn)
+        count = len(next(iter(feeds.values())))
         row_cost = self._cost_of_rows(cost, table, count)
-        names = ["prediction", "score", "accepted"]
-        prediction, score, accepted = self._run(feeds, row_cost, names, count)
-        return Decision._of_checked(
+        prediction, score, accepted, *others = self._run(feeds, row_cost, names, count)
+        decision = Decision._of_checked(
             prediction,
             accepted,
             score,
@@ -220,6 +265,7 @@ class ServedModel:
             self._header.target_names,
             self._header.score_unit,
         )
+        return decision, others
 
     def predict(self, X: Any) -> Floats:
         """Predict every row, whether it would be accepted or not.
@@ -307,7 +353,7 @@ class ServedModel:
             name=self.estimator,
         )
 
-    def _run(self, feeds: Feeds, cost: Floats, names: list[str], count: int) -> list[Any]:
+    def _run(self, feeds: Feeds, cost: Floats, names: Sequence[str], count: int) -> list[Any]:
         """Run the graph on blocks of rows, and return the named outputs."""
         if self._header.has_cost_input:
             feeds = {**feeds, "cost": cost[:, None]}

@@ -1,0 +1,48 @@
+"""The route /models: what the models of the service read and decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from recuse.model_file.schema import ColumnSchema, TableSchema
+from recuse.serving.model_store import LoadedModel
+
+__all__ = ["describe", "router"]
+
+router = APIRouter()
+
+
+@router.get("/models")
+async def models(request: Request) -> list[dict[str, Any]]:
+    """List the models, the default first."""
+    store = request.app.state.models
+    return [describe(store.get(name)) for name in store.names]
+
+
+def describe(loaded: LoadedModel) -> dict[str, Any]:
+    """Return what a caller needs to know of a model, as plain values."""
+    model, info = loaded.model, loaded.model.info()
+    columns = model.schema.columns if isinstance(model.schema, TableSchema) else ()
+    return {
+        "name": loaded.name,
+        "version": loaded.version,
+        "estimator": model.estimator,
+        "cost": model.cost_,
+        "serves_any_cost": model.serves_any_cost,
+        "cost_range": None if model.cost_range_ is None else list(model.cost_range_),
+        "has_expected_loss": info["has_expected_loss"],
+        "loss": model.loss_.name,
+        "targets": info["targets"]["names"] or [f"target {place}" for place in range(info["targets"]["count"])],
+        "columns": [_describe_column(column) for column in columns if column.kind != "unused"],
+        "training_rows": loaded.training is not None,
+    }
+
+
+def _describe_column(column: ColumnSchema) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": str(column.name), "kind": column.kind, "had_missing": column.had_missing}
+    if column.kind == "category":
+        seen = [level for level in column.levels if level.seen]
+        return {**described, "levels": [level.text if level.value is None else level.value for level in seen]}
+    return {**described, "low": column.low, "high": column.high}

@@ -1,0 +1,97 @@
+"""Settings of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Settings", "models_by_name"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the service serves, and its limits.
+
+    Parameters
+    ----------
+    models : mapping of str to Path
+        Model files by name; the first is the default.
+    queue : Path, optional
+        File of the review queue. Without it rejected rows are only reported to the caller.
+    audit_share : float, default=0.0
+        Share of the accepted rows that go to the queue at random.
+    training : mapping of str to Path
+        Tables of training rows by name of the model, to explain decisions.
+    api_key : str, optional
+        Requests need it in the header `Authorization: Bearer KEY` or `X-API-Key: KEY`.
+    max_rows : int, default=10_000
+        Rows in one request.
+    max_bytes : int, default=16 MiB
+        Size of the body of one request.
+    timeout : float, default=30.0
+        Seconds for one request, with the time to read its body.
+    max_requests : int, default=256
+        Requests at work at once; others are answered with 503.
+    threads : int, default=2
+        Threads of a process that decide about large requests.
+    reload_seconds : float, default=1.0
+        Time between two looks at the model files; 0 never looks.
+
+    Examples
+    --------
+    >>> Settings({"cars": Path("cars.recuse")}, max_rows=0)
+    Traceback (most recent call last):
+    ValueError: max_rows must be at least 1, got 0
+    """
+
+    models: Mapping[str, Path]
+    queue: Path | None = None
+    audit_share: float = 0.0
+    training: Mapping[str, Path] = field(default_factory=dict)
+    api_key: str | None = field(default=None, repr=False)
+    max_rows: int = 10_000
+    max_bytes: int = 16 * 2**20
+    timeout: float = 30.0
+    max_requests: int = 256
+    threads: int = 2
+    reload_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise ValueError("the service needs at least one model file, got none")
+        for name in ("max_rows", "max_bytes", "max_requests", "threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.timeout > 0:
+            raise ValueError(f"timeout must be > 0, got {self.timeout}")
+        if not 0 <= self.audit_share <= 1:
+            raise ValueError(f"audit_share must be within 0 to 1, got {self.audit_share}")
+        if self.api_key is not None and not self.api_key.strip():
+            raise ValueError("the API key must not be empty")
+        unknown = [name for name in self.training if name not in self.models]
+        if unknown:
+            raise ValueError(
+                f"training rows need a model of their name, one of {list(self.models)}, got {unknown[0]!r}"
+            )
+
+
+def models_by_name(paths: Iterable[Path]) -> dict[str, Path]:
+    """Return model files by name: the name of the file without its ending.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+
+    Examples
+    --------
+    >>> list(models_by_name([Path("models/cars.recuse"), Path("homes.recuse")]))
+    ['cars', 'homes']
+    """
+    models: dict[str, Path] = {}
+    for path in paths:
+        name = path.name.removesuffix(".recuse")
+        if name in models:
+            raise ValueError(f"model files need different names, got {models[name]} and {path}")
+        models[name] = path
+    return models
