@@ -71,7 +71,8 @@ class Recording:
 
     def prepared(self) -> _Rows:
         """Draw accepted rows and convert what is to be stored, outside of the writer's thread."""
-        count, ids = len(self.decision), [None] * len(self.decision) if self.ids is None else list(self.ids)
+        count = len(self.decision)
+        ids: list[str | None] = [None] * count if self.ids is None else list(self.ids)
         if len(ids) != count:
             raise ValueError(f"ids must have one text for each of {count} rows, got {len(ids)}")
         _check_ids(ids)
