@@ -1,10 +1,10 @@
 """The review queue: crashes, two reviewers in browsers, coverage of the estimates, and learning from the answers.
 
-    OMP_NUM_THREADS=1 python benchmarks/reviews.py kill        # kill -9 of the service at twenty random moments
-    OMP_NUM_THREADS=1 python benchmarks/reviews.py browsers    # two Chromium browsers answer 200 rows
-    OMP_NUM_THREADS=1 python benchmarks/reviews.py month       # 200 simulated months with audits
-    OMP_NUM_THREADS=1 python benchmarks/reviews.py learning    # refitting with answers, by weights
-    OMP_NUM_THREADS=1 python benchmarks/reviews.py latency     # time that recording adds to a request
+OMP_NUM_THREADS=1 python benchmarks/reviews.py kill        # kill -9 of the service at twenty random moments
+OMP_NUM_THREADS=1 python benchmarks/reviews.py browsers    # two Chromium browsers answer 200 rows
+OMP_NUM_THREADS=1 python benchmarks/reviews.py month       # 200 simulated months with audits
+OMP_NUM_THREADS=1 python benchmarks/reviews.py learning    # refitting with answers, by weights
+OMP_NUM_THREADS=1 python benchmarks/reviews.py latency     # time that recording adds to a request
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def fitted(folder: Path, n_rows: int, seed: int) -> tuple[Loaded, Floats, Floats
     X, y = heavy_tailed(n_rows, np.random.default_rng(seed))
     path = folder / f"model-{seed}.recuse"
     model = recuse.RiskRejector(
-        HistGradientBoostingRegressor(max_iter=60), ExtraTreesRegressor(40, min_samples_leaf=5), cost=COST, random_state=seed
+        HistGradientBoostingRegressor(max_iter=60),
+        ExtraTreesRegressor(40, min_samples_leaf=5),
+        cost=COST,
+        random_state=seed,
     )
     recuse.save(model.fit(X, y), path)
     return Loaded("model", str(seed), recuse.load(path)), X, y
@@ -161,7 +164,9 @@ def learning(arguments: argparse.Namespace) -> None:
     for name, losses in table.items():
         change = np.array(losses) / base - 1
         error = change.std(ddof=1) / np.sqrt(len(change)) if len(change) > 1 else float("nan")
-        print(f"| {name} | {np.mean(losses):.4f} | {change.mean():+.1%} +- {error:.1%} | {np.mean(effective[name]):.0f} |")
+        print(
+            f"| {name} | {np.mean(losses):.4f} | {change.mean():+.1%} +- {error:.1%} | {np.mean(effective[name]):.0f} |"
+        )
 
 
 def _learner(method: str, seed: int) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from recuse._version import __version__
+from recuse.reviews.database import prepare
 from recuse.serving.errors import RequestError, error_response
 from recuse.serving.model_store import ModelStore
 from recuse.serving.settings import Settings
@@ -40,6 +41,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.models = ModelStore(settings.models, training)
     app.state.queue = None  # opened when the application starts
+    if settings.queue is not None:
+        prepare(settings.queue)  # raises an error if it is something else
     for router in _routers(settings):
         app.include_router(router)
     app.add_exception_handler(RequestError, _answer_error)
@@ -52,8 +55,9 @@ def _routers(settings: Settings) -> list[APIRouter]:
 
     routers = [predict.router, models.router]
     if settings.queue is not None:
-        # from recuse.serving.routes import reviews: routers.append(reviews.router)
-        pass
+        from recuse.serving.routes import reviews
+
+        routers.append(reviews.router)
     # from recuse.serving.routes import page: routers.append(page.router)
     return [*routers]
 
@@ -63,7 +67,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open what the application holds while it runs, and close it at the end."""
     state = app.state
     state.threads = ThreadPoolExecutor(state.settings.threads, thread_name_prefix="decide")
-    # if settings.queue is not None: state.queue = ReviewQueue.open(settings.queue, audit_share=settings.audit_share)
+    if state.settings.queue is not None:
+        from recuse.reviews import ReviewQueue
+
+        state.queue = ReviewQueue.open(state.settings.queue, audit_share=state.settings.audit_share)
     try:
         yield
     finally:

@@ -18,6 +18,8 @@ from recuse.serving.model_store import LoadedModel
 if TYPE_CHECKING:
     from starlette.datastructures import State
 
+    from recuse.reviews import ReviewQueue
+
 __all__ = ["Decided", "decide_rows", "find_model", "finite", "records_of"]
 
 _INLINE_ROWS = 32  # fewer rows take less time than handing them to a thread
@@ -81,18 +83,21 @@ async def decide_rows(
         raise RequestError(422, str(error)) from error
     if state.queue is None:
         return Decided(loaded, decision, expected, [None] * rows)
-    reviews = await state.queue.record(loaded, _frame(table), decision, expected, ids)
-    return Decided(loaded, decision, expected, reviews)
+    return Decided(loaded, decision, expected, await _record(state.queue, loaded, table, decision, expected, ids))
 
 
 def _decide(loaded: LoadedModel, table: Any, cost: Any) -> tuple[Decision, NDArray[np.float64] | None]:
     return loaded.model.decide_with_expected_loss(table, cost, warn=False)
 
 
-def _frame(table: Any) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame([table]) if isinstance(table, Mapping) else table
+async def _record(queue: ReviewQueue, loaded: LoadedModel, *decided: Any) -> list[str | None]:
+    """Return the identifiers of the rows in the queue, which has them on the disk."""
+    try:
+        return await queue.record(loaded, *decided)
+    except ValueError as error:
+        raise RequestError(422, str(error)) from error
+    except OSError as error:
+        raise RequestError(503, str(error)) from error
 
 
 def records_of(decided: Decided) -> list[dict[str, Any]]:
