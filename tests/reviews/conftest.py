@@ -1,29 +1,17 @@
 """A small model, a queue with its rows, and the service in a thread."""
 
-import asyncio
 import socket
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-import numpy as np
-import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import Ridge
 
 import recuse
 from recuse.reviews import ReviewQueue
-
-
-def rooms(n_rows, seed=0):
-    """Rooms with numbers, a category and gaps; rooms in Köln are hard to predict."""
-    random = np.random.default_rng(seed)
-    area, city = random.uniform(20, 150, n_rows).round(1), random.choice(["Berlin", "Hamburg", "Köln"], n_rows)
-    age = random.integers(0, 80, n_rows).astype(float)
-    price = area / 10 + 5 * (city == "Berlin") + random.normal(size=n_rows) * np.where(city == "Köln", 4, 0.5)
-    age[::9] = np.nan
-    return pd.DataFrame({"area": area, "city": city, "age": age, "price": price.round(2)})
+from review_runs import rooms
 
 
 @pytest.fixture(scope="session")
@@ -44,18 +32,6 @@ def loaded(model_path):
 def queue(tmp_path):
     with ReviewQueue.open(tmp_path / "reviews.sqlite", audit_share=0.5) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def record(loaded):
-    """Record some rows; return the ids of their reviews, and the table."""
-
-    def recorded(queue, n_rows=40, seed=1, ids=None, model=loaded):
-        table = rooms(n_rows, seed)
-        decision, expected = model.model.decide(table), model.model.expected_loss(table)
-        return asyncio.run(queue.record(model, table.drop(columns="price"), decision, expected, ids)), table
-
-    return recorded
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,11 @@
 """The review page in headless Chromium: two reviewers, keyboard, blind answers, key and skipped rows."""
 
 import shutil
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from recuse.reviews import ReviewQueue
+from review_runs import record, rooms
 
 webdriver = pytest.importorskip("selenium.webdriver")
 pytest.importorskip("fastapi")
@@ -38,11 +37,11 @@ def browsers():
 
 
 @pytest.fixture
-def service(model_path, loaded, record, serve, tmp_path):
+def service(model_path, loaded, serve, tmp_path):
     """A service whose queue has twelve rows."""
     path = tmp_path / "reviews.sqlite"
     with ReviewQueue.open(path, audit_share=1.0) as queue:
-        record(queue, n_rows=12)
+        record(queue, loaded, rooms(12, seed=1))
     with serve(create_app(Settings({"rooms": model_path}, queue=path))) as address:
         yield address, path
 
