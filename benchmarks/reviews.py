@@ -11,10 +11,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
-from dataclasses import dataclass
+import urllib.request
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -138,13 +149,14 @@ def learning(arguments: argparse.Namespace) -> None:
             with ReviewQueue.open(path, audit_share=AUDIT_SHARE) as queue:
                 served_month(queue, loaded, np.random.default_rng(1000 + seed), answer=True)
             found = answered_rows(path)
+        answered = found.rows.to_numpy(dtype=float)
         ones = np.ones(len(y))
-        both = np.vstack([X, found.rows.to_numpy()]), np.concatenate([y, found.answers[:, 0]])
+        both = np.vstack([X, answered]), np.concatenate([y, found.answers[:, 0]])
         only = found.rejected
         variants = {
             "without reviews": (X, y, ones),
             "rejected rows only, weight 1": (
-                np.vstack([X, found.rows.to_numpy()[only]]),
+                np.vstack([X, answered[only]]),
                 np.concatenate([y, found.answers[only, 0]]),
                 np.ones(len(y) + int(only.sum())),
             ),
@@ -181,6 +193,211 @@ def _learner(method: str, seed: int) -> Any:
     return recuse.RiskRejector(cost=COST, random_state=seed)
 
 
+class Service:
+    """`recuse serve` as a group of processes of its own.
+
+    Parameters
+    ----------
+    model, queue : Path
+    workers : int
+    """
+
+    def __init__(self, model: Path, queue: Path, workers: int = 1) -> None:
+        command = [sys.executable, "-m", "recuse.cli", "serve", str(model), "--queue", str(queue), "--port", "0"]
+        command += ["--audit-share", str(AUDIT_SHARE), "--workers", str(workers)]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().split()[-1]
+        for _ in range(600):
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.address}/models", timeout=5):
+                return
+            time.sleep(0.1)
+        raise RuntimeError("the service did not start")
+
+    def connection(self) -> http.client.HTTPConnection:
+        """Return a connection that is kept for many requests."""
+        return http.client.HTTPConnection(self.address.removeprefix("http://"), timeout=30)
+
+    def kill(self) -> None:
+        """Kill all processes of the service, without a chance to clean up."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def post(connection: http.client.HTTPConnection, path: str, body: Any) -> tuple[int, Any]:
+    """Send JSON; return the status and the content of the answer."""
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    content = answer.read()
+    return answer.status, json.loads(content) if content else None
+
+
+@dataclass
+class Acknowledged:
+    """What the service acknowledged to its clients."""
+
+    rows: dict[str, tuple[list[float], str | None]] = field(default_factory=dict)
+    leases: list[str] = field(default_factory=list)
+    answers: dict[str, float] = field(default_factory=dict)
+    sent: set[str] = field(default_factory=set)
+    failed: list[str] = field(default_factory=list)
+
+
+def send_rows(
+    service: Service, known: Acknowledged, seed: int, retries: list[str], rows: dict[str, list[float]]
+) -> None:
+    """Send single rows until the service is gone; first those that were not acknowledged before."""
+    random, connection = np.random.default_rng(seed), service.connection()
+    number = 0
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        while True:
+            key = retries.pop() if retries else f"{seed}-{number}"
+            number += 1
+            row = rows.setdefault(key, random.uniform(-1, 1, 8).tolist())
+            known.sent.add(key)
+            body = {"row": {str(place): cell for place, cell in enumerate(row)}, "ids": [key]}
+            status, content = post(connection, "/predict", body)
+            if status != 200:
+                known.failed.append(f"{status} {content}")
+                return
+            known.rows[key] = row, content["decisions"][0]["review"]
+
+
+def review_rows(service: Service, known: Acknowledged, seed: int) -> None:
+    """Lease and answer rows until the service is gone."""
+    random, connection = np.random.default_rng(seed), service.connection()
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        while True:
+            status, item = post(connection, "/reviews/lease", {"reviewer": f"reviewer {seed}"})
+            if status == 204:
+                time.sleep(0.01)
+                continue
+            known.leases.append(item["id"])
+            value = random.normal()
+            status, content = post(
+                connection, f"/reviews/{item['id']}/answer", {"lease": item["lease"], "value": value}
+            )
+            if status != 200:
+                known.failed.append(f"{status} {content}")
+                return
+            known.answers[item["id"]] = value
+
+
+def kill(arguments: argparse.Namespace) -> None:
+    """Print what is lost or given out twice when the service is killed under load."""
+    known, random = Acknowledged(), np.random.default_rng(arguments.seed)
+    rows: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fitted(folder, 1000, seed=0)
+        path = folder / "reviews.sqlite"
+        for run in range(arguments.runs):
+            service = Service(folder / "model-0.recuse", path, arguments.workers)
+            retries = [key for key in known.sent if key not in known.rows]
+            clients = [
+                *(Thread(target=send_rows, args=(service, known, 100 * run + n, retries, rows)) for n in range(8)),
+                *(Thread(target=review_rows, args=(service, known, 100 * run + 50 + n)) for n in range(2)),
+            ]
+            for client in clients:
+                client.start()
+            time.sleep(random.uniform(0.2, 2.0))
+            service.kill()
+            for client in clients:
+                client.join()
+        _print_losses(path, known)
+
+
+def _print_losses(path: Path, known: Acknowledged) -> None:
+    """Compare the queue with what was acknowledged."""
+    ReviewQueue.open(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        (health,) = connection.execute("PRAGMA integrity_check").fetchone()
+        reviews = {row[0]: row[1:] for row in connection.execute("SELECT id, row, answer FROM reviews")}
+        callers = dict(connection.execute("SELECT id, review FROM callers"))
+        (counted,) = connection.execute("SELECT SUM(accepted + rejected) FROM counts").fetchone()
+    lost = [key for key, (_, review) in known.rows.items() if review is not None and review not in reviews]
+    changed = [
+        key
+        for key, (row, review) in known.rows.items()
+        if callers.get(key, "none") != review
+        or (review is not None and list(json.loads(reviews[review][0]).values()) != row)
+    ]
+    answers = [review for review, value in known.answers.items() if json.loads(reviews[review][1] or "[]") != [value]]
+    to_review = sum(review is not None for _, review in known.rows.values())
+    in_queue = [review for review in callers.values() if review is not None]
+    print(f"{len(known.rows):,} rows acknowledged, {to_review:,} of them to review")
+    print(f"{len(known.leases):,} leases and {len(known.answers):,} answers acknowledged; integrity check: {health}")
+    print("\n| what | number |\n| --- | ---: |")
+    print(f"| acknowledged rows that are lost | {len(lost)} |")
+    print(f"| acknowledged rows with other content or another review | {len(changed)} |")
+    print(f"| rows that are in the queue twice | {len(reviews) - len(set(in_queue))} |")
+    print(f"| rows in the counters, less rows recorded | {counted - len(callers)} |")
+    print(f"| acknowledged answers that are lost | {len(answers)} |")
+    print(f"| rows given out twice | {len(known.leases) - len(set(known.leases))} |")
+    print(f"| requests that failed while the service ran | {len(known.failed)} |")
+    for sentence in known.failed[:3]:
+        print(sentence)
+
+
+def browsers(arguments: argparse.Namespace) -> None:
+    """Print how two reviewers in two Chromium browsers answer rows at the same time."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        loaded, _, _ = fitted(folder, 1000, seed=0)
+        path = folder / "reviews.sqlite"
+        X, _ = heavy_tailed(20 * arguments.runs, np.random.default_rng(5))
+        decision = loaded.model.decide(X)
+        chosen = np.flatnonzero(~decision.accepted)[: arguments.runs]
+        with ReviewQueue.open(path) as queue:
+            asyncio.run(queue.record(loaded, X[chosen], decision[chosen], loaded.model.expected_loss(X[chosen])))
+        service = Service(folder / "model-0.recuse", path)
+        seen: dict[str, list[str]] = {"Ada": [], "Ben": []}
+        try:
+            threads = [Thread(target=_answer_in_browser, args=(service.address, name, seen[name])) for name in seen]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            service.kill()
+        with ReviewQueue.open(path) as queue:
+            answered = {name: queue.progress(name).answered_by_you for name in seen}
+            waiting = queue.progress().waiting
+    print(f"{len(chosen)} rows, {waiting} left; shown and answered: ", end="")
+    print(", ".join(f"{name} {len(seen[name])} and {answered[name]}" for name in seen))
+    print(f"rows shown to both: {len(set(seen['Ada']) & set(seen['Ben']))}")
+
+
+def _answer_in_browser(address: str, reviewer: str, seen: list[str]) -> None:
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        wait = WebDriverWait(driver, 60, 0.02)
+        driver.get(f"{address}/review")
+        driver.find_element(By.ID, "name").send_keys(reviewer, Keys.ENTER)
+        last = None
+        current = "return state.busy ? null : state.item ? state.item.id : $('empty').hidden ? null : 'empty'"
+        while True:
+            item = wait.until(lambda _, last=last: (found := driver.execute_script(current)) != last and found)
+            if item == "empty":
+                return
+            seen.append(item)
+            driver.switch_to.active_element.send_keys("1.5", Keys.ENTER)
+            last = item
+    finally:
+        driver.quit()
+
+
 def latency(arguments: argparse.Namespace) -> None:
     """Print the time of `record` for single rows, one after the other and for 32 callers at once."""
     with tempfile.TemporaryDirectory() as name:
@@ -214,10 +431,13 @@ def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for command, runs in ((month, 200), (learning, 10), (latency, 500)):
+    for command, runs in ((kill, 20), (browsers, 200), (month, 200), (learning, 10), (latency, 500)):
         sub = commands.add_parser(command.__name__, help=command.__doc__)
         sub.add_argument("--runs", type=int, default=runs)
         sub.set_defaults(run=command)
+        if command is kill:
+            sub.add_argument("--workers", type=int, default=1)
+            sub.add_argument("--seed", type=int, default=0)
         if command is learning:
             sub.add_argument("--rows", type=int, default=500, help="training rows")
             sub.add_argument("--method", choices=("risk", "auto", "linear"), default="risk")

@@ -34,7 +34,7 @@ class AnsweredRows:
     targets : list of str or None
         Names of the targets, if the model knows them.
     rows : DataFrame
-        The rows as callers gave them.
+        The rows as callers gave them, as objects.
     answers : ndarray of shape (n_rows, n_targets)
     cost : ndarray of shape (n_rows,)
     rejected : ndarray of bool of shape (n_rows,)
@@ -89,7 +89,7 @@ def answered_rows(path: Path, model: str | None = None) -> AnsweredRows:
     return AnsweredRows(
         name,
         targets[-1]["names"],
-        pd.DataFrame([json.loads(row["row"]) for row in found]),
+        pd.DataFrame([json.loads(row["row"]) for row in found], dtype=object),  # 7 beside a gap stays 7
         np.array([json.loads(row["answer"]) for row in found], dtype=np.float64),
         np.array([row["cost"] for row in found], dtype=np.float64),
         rejected,
