@@ -296,21 +296,22 @@ def kill(arguments: argparse.Namespace) -> None:
         for run in range(arguments.runs):
             service = Service(folder / "model-0.recuse", path, arguments.workers)
             retries = [key for key in known.sent if key not in known.rows]
+            post(service.connection(), "/predict", {"row": dict.fromkeys(map(str, range(8)), 0.1)})  # imports pandas
             clients = [
                 *(Thread(target=send_rows, args=(service, known, 100 * run + n, retries, rows)) for n in range(8)),
                 *(Thread(target=review_rows, args=(service, known, 100 * run + 50 + n)) for n in range(2)),
             ]
             for client in clients:
                 client.start()
-            time.sleep(random.uniform(0.2, 2.0))
+            time.sleep(random.uniform(0.1, 4.0))
             service.kill()
             for client in clients:
                 client.join()
-        _print_losses(path, known)
+        _print_losses(path, known, warm=arguments.runs)
 
 
-def _print_losses(path: Path, known: Acknowledged) -> None:
-    """Compare the queue with what was acknowledged."""
+def _print_losses(path: Path, known: Acknowledged, warm: int) -> None:
+    """Compare the queue with what was acknowledged; `warm` rows without an id were sent before the load."""
     ReviewQueue.open(path).close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         (health,) = connection.execute("PRAGMA integrity_check").fetchone()
@@ -332,8 +333,9 @@ def _print_losses(path: Path, known: Acknowledged) -> None:
     print("\n| what | number |\n| --- | ---: |")
     print(f"| acknowledged rows that are lost | {len(lost)} |")
     print(f"| acknowledged rows with other content or another review | {len(changed)} |")
-    print(f"| rows that are in the queue twice | {len(reviews) - len(set(in_queue))} |")
-    print(f"| rows in the counters, less rows recorded | {counted - len(callers)} |")
+    print(f"| rows that are in the queue twice | {len(in_queue) - len(set(in_queue))} |")
+    print(f"| rows in the queue without an id, more than {warm} | {max(0, len(reviews) - len(in_queue) - warm)} |")
+    print(f"| rows in the counters, less rows recorded | {counted - warm - len(callers)} |")
     print(f"| acknowledged answers that are lost | {len(answers)} |")
     print(f"| rows given out twice | {len(known.leases) - len(set(known.leases))} |")
     print(f"| requests that failed while the service ran | {len(known.failed)} |")
