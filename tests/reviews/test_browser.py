@@ -125,6 +125,33 @@ def test_skipped_rows_come_back_when_asked_for(browsers, service):
     assert wait(browser, lambda: item(browser))
 
 
+def test_the_page_asks_for_a_key(browsers, model_path, loaded, serve, tmp_path):
+    with ReviewQueue.open(tmp_path / "reviews.sqlite", audit_share=1.0) as queue:
+        record(queue, loaded, rooms(3, seed=1))
+    app = create_app(Settings({"rooms": model_path}, queue=tmp_path / "reviews.sqlite"))
+
+    async def locked(scope, receive, send):
+        """Answer like a service, or a proxy before it, that needs a key."""
+        headers = dict(scope.get("headers", ()))
+        if scope["type"] == "http" and scope["path"] != "/review" and headers.get(b"x-api-key") != b"secret":
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b'{"error": "needs a key"}'})
+        else:
+            await app(scope, receive, send)
+
+    browser, _ = browsers
+    with serve(locked) as address:
+        sign_in(browser, address, "Ada")
+        for key in ("wrong", "secret"):
+            wait(browser, lambda: browser.find_element(By.ID, "key").is_displayed())
+            assert browser.find_element(By.ID, "key-alert").is_displayed() == (key == "secret")
+            browser.find_element(By.ID, "key").send_keys(key, Keys.ENTER)
+            wait(browser, lambda: item(browser) or browser.find_element(By.ID, "key-alert").is_displayed())
+        assert wait(browser, lambda: item(browser))
+        assert browser.execute_script("return sessionStorage.getItem('recuse-key')") == "secret"
+        browser.get("about:blank")
+
+
 def test_leaving_the_page_releases_the_row(browsers, service):
     (browser, _), (address, path) = browsers, service
     sign_in(browser, address, "Ada")

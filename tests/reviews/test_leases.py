@@ -88,13 +88,28 @@ def test_an_answer_counts_once_and_may_be_sent_again(filled):
 
 
 @pytest.mark.parametrize(
-    "value", [np.nan, np.inf, "7", None, True, [1.0, 2.0], []], ids=["nan", "inf", "text", "none", "bool", "two", "no"]
+    "value",
+    [np.nan, np.inf, "7", None, True, [1.0, 2.0], [], 10**400],
+    ids=["nan", "inf", "text", "none", "bool", "two", "no", "large"],
 )
 def test_an_answer_must_be_a_finite_number(filled, value):
     lease = filled.lease("Ada")
     with pytest.raises(ValueError, match="an answer must have 1 finite number, got"):
         filled.answer(lease.id, lease.token, value)
     assert filled.progress().answered == 0
+
+
+def test_the_loss_of_an_answer_must_be_finite(filled):
+    lease = filled.lease("Ada")
+    with pytest.raises(ValueError, match=r"near enough to have a finite loss, got 1e\+300"):
+        filled.answer(lease.id, lease.token, 1e300)
+    assert filled.answer(lease.id, lease.token, np.float32(1.5)).answer == [1.5]
+
+
+def test_counting_reads_indices_only(filled):
+    for question in ("answer IS NULL", "answer IS NULL AND held_until > 0 AND held_until > 5", "answer IS NOT NULL"):
+        plan = filled._connection.execute(f"EXPLAIN QUERY PLAN SELECT COUNT(*) FROM reviews WHERE {question}")
+        assert "COVERING INDEX" in plan.fetchone()["detail"]
 
 
 def test_a_released_or_expired_row_comes_back(filled):

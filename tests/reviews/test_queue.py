@@ -83,6 +83,14 @@ def test_an_id_with_another_row_is_refused_and_nothing_is_stored(queue, loaded):
         record(queue, loaded, table[:1], [""])
 
 
+def test_text_that_is_not_unicode_is_stored_in_rows_and_refused_as_id(queue, loaded):
+    decision = Decision([1.0], [False], [-0.5], 3.0)
+    queue.submit(loaded, {"city": "\ud800"}, decision).result()
+    assert queue.lease("Ada").row == {"city": "\ud800"}
+    with pytest.raises(ValueError, match="an id must be a text of 1 to 200 characters"):
+        queue.submit(loaded, {"city": "x"}, decision, ids=["\ud800"])
+
+
 def test_a_conflict_fails_its_own_request_only(queue, loaded):
     table = rooms(30, seed=1)
     decision, rows = loaded.model.decide(table), table.drop(columns="price")

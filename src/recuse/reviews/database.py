@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from recuse.reviews.errors import QueueUnavailable
 
-__all__ = ["SCHEMA_VERSION", "connect", "prepare", "transaction"]
+__all__ = ["SCHEMA_VERSION", "connect", "prepare", "snapshot", "transaction"]
 
 SCHEMA_VERSION = 1
 _APPLICATION = 0x72637573  # "rcus", in the header of the file
@@ -57,8 +57,10 @@ CREATE TABLE reviews (
     saved REAL
 );
 CREATE INDEX waiting_by_saving ON reviews (priority DESC, number) WHERE answer IS NULL;
-CREATE INDEX waiting_by_age ON reviews (number) WHERE answer IS NULL;
-CREATE INDEX answers ON reviews (answered_by) WHERE answer IS NOT NULL;
+-- with the answer in an index, SQLite counts without reading the rows
+CREATE INDEX waiting_by_age ON reviews (number, answer) WHERE answer IS NULL;
+CREATE INDEX held ON reviews (held_until, answer) WHERE answer IS NULL AND held_until > 0;
+CREATE INDEX answers ON reviews (answered_by, saved, answer) WHERE answer IS NOT NULL;
 CREATE INDEX recent_rejections ON reviews (number) WHERE rejected;
 CREATE TABLE leases (
     token TEXT PRIMARY KEY,
@@ -149,7 +151,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     QueueUnavailable
         If the file cannot be read or written; then nothing of the block is kept.
     """
-    try:
+    with _clear_errors():
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
@@ -158,5 +160,28 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-    except sqlite3.OperationalError as error:
+
+
+@contextmanager
+def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
+    """Read one state of an existing queue, whatever is written meanwhile.
+
+    Raises
+    ------
+    QueueUnavailable
+        If the file cannot be read.
+    """
+    prepare(path, create=False)
+    with _clear_errors(), closing(connect(path)) as connection:
+        connection.execute("BEGIN")
+        yield connection
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # errors of this package, not of the file
+        raise
+    except sqlite3.DatabaseError as error:
         raise QueueUnavailable(f"the review queue cannot be used: {error}") from error

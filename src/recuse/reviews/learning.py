@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.reviews.database import connect, prepare
+from recuse.reviews.database import snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,9 +70,7 @@ def answered_rows(path: Path, model: str | None = None) -> AnsweredRows:
     """
     import pandas as pd
 
-    prepare(path, create=False)
-    with closing(connect(path)) as connection:
-        connection.execute("BEGIN")
+    with snapshot(path) as connection:
         name = _name_of(connection, path, model)
         found = connection.execute(
             "SELECT reviews.*, targets FROM reviews JOIN models ON models.number = model "
@@ -167,8 +164,7 @@ def export_table(path: Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    prepare(path, create=False)
-    with closing(connect(path)) as connection:
+    with snapshot(path) as connection:
         found = connection.execute(
             "SELECT reviews.*, models.name, models.version, models.targets FROM reviews "
             "JOIN models ON models.number = model WHERE answer IS NOT NULL ORDER BY reviews.number"

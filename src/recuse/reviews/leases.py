@@ -7,6 +7,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -14,12 +15,13 @@ import numpy as np
 
 from recuse import losses
 from recuse.reviews.errors import ReviewConflict, ReviewNotFound
-from recuse.reviews.rows import json_text
+from recuse.reviews.rows import is_name, json_text
 
 __all__ = ["Lease", "Order", "Outcome", "Progress", "answer", "give", "progress", "release", "renew"]
 
 Order = Literal["saving", "age"]
 
+_NUMBERS = (int, float, np.integer, np.floating)
 _MOST_CHARACTERS = 100  # of the name of a reviewer
 _MOST_SECONDS = 86_400.0
 _SORTED = {"saving": "priority DESC, number", "age": "number"}
@@ -148,7 +150,10 @@ def answer(connection: sqlite3.Connection, review: str, token: str, value: float
         return _outcome(row)  # the reviewer did not get the first response
     row, reviewer = _held(connection, review, token)
     residual = np.array(json.loads(row["prediction"])) - np.array(numbers)
-    loss = float(losses.get(model["loss"]).of_rows(residual[None, :])[0])
+    with np.errstate(over="ignore"):
+        loss = float(losses.get(model["loss"]).of_rows(residual[None, :])[0])
+    if not np.isfinite(loss):
+        raise ValueError(f"an answer must be near enough to have a finite loss, got {value!r:.80}")
     saved = loss - row["cost"] if row["rejected"] else row["cost"] - loss
     connection.execute(
         "UPDATE reviews SET answer = ?, answered = ?, answered_by = ?, answer_token = ?, loss = ?, saved = ?, "
@@ -159,10 +164,10 @@ def answer(connection: sqlite3.Connection, review: str, token: str, value: float
 
 
 def progress(connection: sqlite3.Connection, reviewer: str | None) -> Progress:
-    """Count the rows of the queue."""
-    now = time.time()
-    held = "SELECT COUNT(*), COALESCE(SUM(held_until > ?), 0) FROM reviews WHERE answer IS NULL"
-    unanswered, taken = connection.execute(held, (now,)).fetchone()
+    """Count the rows of the queue; needs no transaction, and reads indices only."""
+    (unanswered,) = connection.execute("SELECT COUNT(*) FROM reviews WHERE answer IS NULL").fetchone()
+    held = "SELECT COUNT(*) FROM reviews WHERE answer IS NULL AND held_until > 0 AND held_until > ?"
+    (taken,) = connection.execute(held, (time.time(),)).fetchone()
     (answered,) = connection.execute("SELECT COUNT(*) FROM reviews WHERE answer IS NOT NULL").fetchone()
     yours = "SELECT COUNT(*), COALESCE(SUM(saved), 0.0) FROM reviews WHERE answered_by = ? AND answer IS NOT NULL"
     count, saved = connection.execute(yours, (reviewer,)).fetchone()
@@ -205,7 +210,7 @@ def _held(connection: sqlite3.Connection, review: str, token: str) -> tuple[sqli
 
 def _checked_name(reviewer: str) -> str:
     name = reviewer.strip() if isinstance(reviewer, str) else ""
-    if not 0 < len(name) <= _MOST_CHARACTERS:
+    if not is_name(name, _MOST_CHARACTERS):
         raise ValueError(f"reviewer must be a name of 1 to {_MOST_CHARACTERS} characters, got {reviewer!r:.120}")
     return name
 
@@ -218,9 +223,9 @@ def _check_seconds(seconds: float) -> None:
 def _checked_answer(value: Any, count: int) -> list[float]:
     """Return one finite number for each target."""
     given = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
-    numbers = [
-        float(each) for each in given if isinstance(each, int | float | np.number) and not isinstance(each, bool)
-    ]
-    if len(numbers) != len(given) or len(given) != count or not np.isfinite(numbers).all():
-        raise ValueError(f"an answer must have {count} finite number{'s' * (count > 1)}, got {value!r:.80}")
-    return numbers
+    valid = len(given) == count and all(isinstance(each, _NUMBERS) and not isinstance(each, bool) for each in given)
+    with suppress(OverflowError):  # a whole number of hundreds of digits
+        numbers = [float(each) for each in given] if valid else []
+        if valid and np.isfinite(numbers).all():
+            return numbers
+    raise ValueError(f"an answer must have {count} finite number{'s' * (count > 1)}, got {value!r:.80}")

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from recuse.reviews.writer import Writer
 __all__ = ["LEASE_SECONDS", "ReviewQueue"]
 
 LEASE_SECONDS = 600.0
+_INLINE_ROWS = 64  # more rows are converted in a thread, so that other requests need not wait
 
 
 class ReviewQueue:
@@ -133,7 +135,9 @@ class ReviewQueue:
         QueueUnavailable
             If the file cannot be written.
         """
-        found: list[str | None] = await asyncio.wrap_future(self.submit(model, table, decision, expected_loss, ids))
+        submit = partial(self.submit, model, table, decision, expected_loss, ids)
+        future = submit() if len(decision) <= _INLINE_ROWS else await asyncio.to_thread(submit)
+        found: list[str | None] = await asyncio.wrap_future(future)
         return found
 
     def submit(
@@ -200,8 +204,8 @@ class ReviewQueue:
 
     def progress(self, reviewer: str | None = None) -> Progress:
         """Count rows that wait, are held and are answered, and what the answers of a reviewer say."""
-        with self._transaction() as connection:
-            return leases.progress(connection, reviewer)
+        with self._lock:  # no transaction: it must not keep the writer waiting
+            return leases.progress(self._connection, reviewer)
 
     def summary(self) -> dict[str, Any]:
         """Return counts and estimates of the losses as plain values; see `recuse.reviews.summary`."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recuse.decision import Decision
 from recuse.reviews.errors import ReviewConflict
-from recuse.reviews.rows import RowSource, digest_of, json_text
+from recuse.reviews.rows import RowSource, digest_of, is_name, json_text
 
 __all__ = ["NamedModel", "Recording", "drawn"]
 
@@ -157,7 +157,7 @@ class _Rows:
 
 def _check_ids(ids: list[str | None]) -> None:
     for each in ids:
-        if each is not None and not (isinstance(each, str) and 0 < len(each) <= _MOST_CHARACTERS):
+        if each is not None and not is_name(each, _MOST_CHARACTERS):
             raise ValueError(f"an id must be a text of 1 to {_MOST_CHARACTERS} characters, got {each!r:.80}")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from recuse.dataframes import to_pandas
 
-__all__ = ["RowSource", "digest_of", "json_text", "plain_cell"]
+__all__ = ["RowSource", "digest_of", "is_name", "json_text", "plain_cell"]
 
 
 class RowSource:
@@ -80,7 +80,7 @@ def plain_cell(cell: Any) -> str | int | float | bool | None:
 
 def json_text(value: Any) -> str:
     """Return JSON on one line."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def digest_of(row: Mapping[str, Any]) -> bytes:
@@ -93,3 +93,16 @@ def digest_of(row: Mapping[str, Any]) -> bytes:
     """
     same = {name: int(cell) if isinstance(cell, float) and cell.is_integer() else cell for name, cell in row.items()}
     return hashlib.sha256(json.dumps(same, sort_keys=True, allow_nan=False).encode()).digest()[:16]
+
+
+def is_name(value: Any, most: int) -> bool:
+    """Whether a value is a text of 1 to `most` characters that SQLite can store.
+
+    Examples
+    --------
+    >>> is_name("order 17", 200), is_name("", 200)
+    (True, False)
+    """
+    if not isinstance(value, str) or not 0 < len(value) <= most:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in value)

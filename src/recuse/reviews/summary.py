@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from recuse.reviews.database import connect, prepare
+from recuse.reviews.database import snapshot
 from recuse.reviews.estimates import Answers, Estimate, Stream, estimates_of
 from recuse.reviews.leases import progress
 
@@ -37,9 +36,7 @@ def summary_of(path: Path, version: str | None = None) -> dict[str, Any]:
         `waiting`, `held`, `answered`, and `models`: for each name its `versions`, numbers of rows, `estimates` with
         95% intervals, and `notes` about what the estimates assume.
     """
-    prepare(path, create=False)
-    with closing(connect(path)) as connection:
-        connection.execute("BEGIN")  # one state of the file for all numbers
+    with snapshot(path) as connection:
         counts = progress(connection, None)
         names = [name for (name,) in connection.execute("SELECT DISTINCT name FROM models ORDER BY name")]
         models = [_model(connection, name, version) for name in names]

@@ -30,7 +30,7 @@ class Writer:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._connection = connect(path)
         self._jobs: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._closed = False
         self._lock = threading.Lock()
@@ -56,15 +56,12 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        connection = connect(self._path)
-        try:
-            while (first := self._jobs.get()) is not None:
-                batch, last = self._drain(first)
-                _write(connection, [each for each in batch if each[1].set_running_or_notify_cancel()])
-                if last:
-                    return
-        finally:
-            connection.close()
+        while (first := self._jobs.get()) is not None:
+            batch, last = self._drain(first)
+            _write(self._connection, [each for each in batch if each[1].set_running_or_notify_cancel()])
+            if last:
+                break
+        self._connection.close()
 
     def _drain(self, first: _Waiting) -> tuple[list[_Waiting], bool]:
         """Return all waiting jobs, and whether the writer is to stop after them."""
