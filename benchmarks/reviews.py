@@ -121,7 +121,7 @@ def month(arguments: argparse.Namespace) -> None:
         for run in range(arguments.runs):
             path = folder / f"{run}.sqlite"
             with ReviewQueue.open(path, audit_share=AUDIT_SHARE) as queue:
-                means = served_month(queue, loaded, np.random.default_rng(100 + run), answer=True)
+                means = served_month(queue, loaded, np.random.default_rng(10_000 + run), answer=True)
                 (model,) = queue.summary()["models"]
             for measure, mean in {**means, "accepted_loss, expectation": expected_loss}.items():
                 found = model["estimates"][measure.partition(",")[0]]

@@ -15,8 +15,8 @@ __all__ = ["Answers", "Estimate", "Stream", "estimates_of", "weighted_mean"]
 Floats = NDArray[np.float64]
 
 _CONFIDENCE = 0.95
-# skewed losses miss on one side: the sample lacks the rare large ones, and the interval ends below the mean
-_TAIL_ABOVE = 0.005
+# a sample of skewed losses often lacks the rare large ones, so intervals of the usual length end below the mean
+_TAIL_BELOW, _TAIL_ABOVE = 0.025, 0.005
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,9 @@ class Stream:
 def weighted_mean(values: Floats, weight: Floats) -> Estimate:
     """Estimate the mean of a population from rows that were drawn with probabilities 1 / weight (Hajek).
 
-    The interval is that of `recuse.audit.intervals.mean_interval` for the linearised values, with tails of 4.5% below
-    and 0.5% above: the mean of skewed losses is above the interval more often than the theory of large samples says.
+    The interval is that of `recuse.audit.intervals.mean_interval` for the linearised values, with nominal errors of
+    2.5% below and 0.5% above. The mean of skewed losses is above an interval more often than the theory of large samples
+    says, so these limits together hold the mean of heavy-tailed losses in about 95% of samples.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def weighted_mean(values: Floats, weight: Floats) -> Estimate:
         return Estimate(math.nan, math.nan, math.nan, 0)
     mean = float(np.average(values, weights=weight))
     influence = mean + weight / weight.mean() * (values - mean)
-    low = mean_interval(influence, 1 - 2 * (1 - _CONFIDENCE - _TAIL_ABOVE))[0]
+    low = mean_interval(influence, 1 - 2 * _TAIL_BELOW)[0]
     high = mean_interval(influence, 1 - 2 * _TAIL_ABOVE)[1]
     return Estimate(mean, max(low, min(0.0, float(values.min()))), high, count)
 
