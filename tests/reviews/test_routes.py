@@ -123,6 +123,17 @@ def test_the_page_needs_no_other_host(client):
     assert "https://" not in page.text
 
 
+def test_the_bodies_are_described(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    for path, needed in {
+        "lease": ["reviewer"],
+        "{review}/answer": ["lease", "value"],
+        "{review}/renew": ["lease"],
+    }.items():
+        schema = paths[f"/reviews/{path}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert schema["required"] == needed
+
+
 def test_without_a_queue_there_is_no_review(model_path, serve):
     with serve(create_app(Settings({"rooms": model_path}))) as address, httpx.Client(base_url=address) as client:
         assert client.get("/review").status_code == 404

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from recuse.reviews import QueueUnavailable, ReviewConflict, ReviewNotFound, ReviewQueue
 from recuse.reviews.queue import LEASE_SECONDS
-from recuse.serving.bodies import json_body
+from recuse.serving.bodies import parse_json
 from recuse.serving.errors import RequestError
 
 __all__ = ["review_page", "router"]
@@ -32,13 +32,24 @@ _HEADERS = {
 }
 
 
+def _described(needed: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Describe the body of a request, for OpenAPI."""
+    schema = {"type": "object", "required": list(needed), "properties": {**needed, **(optional or {})}}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+_TEXT, _FLAG = {"type": "string"}, {"type": "boolean"}
+_ORDER = {"type": "string", "enum": ["saving", "age"]}
+_VALUE = {"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}
+
+
 @router.get("/review", response_class=HTMLResponse)
 async def review() -> Response:
     """Return the page of the reviewers; it has no rows in it."""
     return HTMLResponse(review_page(), headers=_HEADERS)
 
 
-@router.post("/reviews/lease")
+@router.post("/reviews/lease", openapi_extra=_described({"reviewer": _TEXT}, {"order": _ORDER, "skipped": _FLAG}))
 async def lease(request: Request) -> Response:
     """Give a row to a reviewer; 204 if no row is waiting."""
     body = await _body(request, {"reviewer": str}, {"order": str, "skipped": bool})
@@ -53,7 +64,9 @@ async def lease(request: Request) -> Response:
     return _json({**values, "progress": asdict(counts)})
 
 
-@router.post("/reviews/{review}/answer")
+@router.post(
+    "/reviews/{review}/answer", openapi_extra=_described({"lease": _TEXT, "value": _VALUE}, {"reviewer": _TEXT})
+)
 async def answer(request: Request, review: str) -> Response:
     """Take an answer; the response shows what the model predicted, and what its decision saved."""
     body = await _body(request, {"lease": str, "value": object}, {"reviewer": str})
@@ -63,7 +76,7 @@ async def answer(request: Request, review: str) -> Response:
     return _json({**asdict(outcome), "progress": asdict(counts)})
 
 
-@router.post("/reviews/{review}/release")
+@router.post("/reviews/{review}/release", openapi_extra=_described({"lease": _TEXT}, {"skip": _FLAG}))
 async def release(request: Request, review: str) -> Response:
     """Give a row back; with `skip`, the reviewer does not get it again."""
     body = await _body(request, {"lease": str}, {"skip": bool})
@@ -72,7 +85,7 @@ async def release(request: Request, review: str) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/reviews/{review}/renew")
+@router.post("/reviews/{review}/renew", openapi_extra=_described({"lease": _TEXT}))
 async def renew(request: Request, review: str) -> Response:
     """Extend a lease."""
     body = await _body(request, {"lease": str}, {})
@@ -112,7 +125,7 @@ async def _call(work: Callable[[], Any]) -> Any:
 
 async def _body(request: Request, needed: dict[str, type], optional: dict[str, type]) -> dict[str, Any]:
     """Return the checked body of a request."""
-    body = await json_body(request)
+    body = parse_json(await request.body())
     if not isinstance(body, dict):
         raise RequestError(422, f"the body must be an object with {', '.join(needed)}")
     for name, kind in {**needed, **optional}.items():
