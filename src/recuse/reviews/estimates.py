@@ -69,8 +69,8 @@ def weighted_mean(values: Floats, weight: Floats) -> Estimate:
     """Estimate the mean of a population from rows that were drawn with probabilities 1 / weight (Hajek).
 
     The interval is that of `recuse.audit.intervals.mean_interval` for the linearised values, with nominal errors of
-    2.5% below and 0.5% above. The mean of skewed losses is above an interval more often than the theory of large samples
-    says, so these limits together hold the mean of heavy-tailed losses in about 95% of samples.
+    2.5% below and 0.5% above. The mean of skewed losses is above an interval more often than the theory of large
+    samples says, so these limits together hold the mean of heavy-tailed losses in about 95% of samples.
 
     Parameters
     ----------

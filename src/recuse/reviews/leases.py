@@ -8,96 +8,21 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from recuse import losses
 from recuse.reviews.errors import ReviewConflict, ReviewNotFound
+from recuse.reviews.results import Lease, Order, Outcome, Progress
 from recuse.reviews.rows import is_name, json_text
 
-__all__ = ["Lease", "Order", "Outcome", "Progress", "answer", "give", "progress", "release", "renew"]
-
-Order = Literal["saving", "age"]
+__all__ = ["answer", "give", "progress", "release", "renew"]
 
 _NUMBERS = (int, float, np.integer, np.floating)
 _MOST_CHARACTERS = 100  # of the name of a reviewer
 _MOST_SECONDS = 86_400.0
 _SORTED = {"saving": "priority DESC, number", "age": "number"}
-
-
-@dataclass(frozen=True)
-class Lease:
-    """A row that a reviewer holds; it does not tell what the model predicted, or whether it rejected the row.
-
-    Attributes
-    ----------
-    id, token : str
-        Of the review and of the lease.
-    expires : float
-        Seconds since 1970.
-    seconds : float
-        Length of the lease.
-    model, version : str
-    targets : list of str or None
-        Names of the targets, if the model knows them.
-    target_count : int
-    row : dict
-    recorded : float
-        Seconds since 1970.
-    """
-
-    id: str
-    token: str
-    expires: float
-    seconds: float
-    model: str
-    version: str
-    targets: list[str] | None
-    target_count: int
-    row: dict[str, Any]
-    recorded: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the answer of a reviewer says about the model.
-
-    Attributes
-    ----------
-    id : str
-    answer, prediction : list of float
-        One number for each target.
-    loss, cost : float
-        Loss of the prediction; cost of the rejection.
-    rejected : bool
-        Whether the model left the row to people; otherwise the row was drawn from the accepted ones.
-    expected_loss : float or None
-    saved : float
-        What the decision of the model saved against the other one; negative if the other one was better.
-    """
-
-    id: str
-    answer: list[float]
-    prediction: list[float]
-    loss: float
-    cost: float
-    rejected: bool
-    expected_loss: float | None
-    saved: float
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Numbers of rows that wait for a reviewer, are held, and are answered, and the sum of `Outcome.saved`."""
-
-    waiting: int
-    held: int
-    answered: int
-    answered_by_you: int
-    skipped_by_you: int
-    saved: float
 
 
 def give(connection: sqlite3.Connection, reviewer: str, order: Order, seconds: float, *, skipped: bool) -> Lease | None:

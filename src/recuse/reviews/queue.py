@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from recuse.decision import Decision
 from recuse.reviews import leases
 from recuse.reviews.database import connect, prepare, transaction
-from recuse.reviews.leases import Lease, Order, Outcome, Progress
 from recuse.reviews.recording import NamedModel, Recording
+from recuse.reviews.results import Lease, Order, Outcome, Progress
 from recuse.reviews.writer import Writer
 
 __all__ = ["LEASE_SECONDS", "ReviewQueue"]
