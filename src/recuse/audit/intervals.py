@@ -12,14 +12,14 @@ __all__ = ["mean_interval", "rate_interval"]
 Floats = NDArray[np.float64]
 
 
-def rate_interval(count: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
+def rate_interval(count: float, total: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return the interval of Clopper and Pearson (1934) for a rate, which covers it at least that often.
 
     Parameters
     ----------
-    count : int
-        Rows with the property.
-    total : int
+    count : float
+        Rows with the property; need not be whole, as for an effective number of weighted rows.
+    total : float
         All rows.
     confidence : float, default=0.95
 

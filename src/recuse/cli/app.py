@@ -18,6 +18,7 @@ from recuse.cli.group import CommandGroup
 from recuse.cli.inspect import inspect
 from recuse.cli.predict import predict
 from recuse.cli.report import report
+from recuse.cli.reviews import reviews
 from recuse.cli.serve import serve
 
 __all__ = ["app"]
@@ -47,7 +48,7 @@ Exit codes:
 
 # the modules of the commands import other libraries only when a command runs
 app = typer.Typer(cls=CommandGroup, help=_HELP, no_args_is_help=True, pretty_exceptions_show_locals=False)
-for command in (fit, predict, evaluate, report, certify, inspect, export, serve, datasets, demo):
+for command in (fit, predict, evaluate, report, certify, inspect, export, serve, datasets, demo, reviews):
     app.command()(command)
 app.add_typer(bench, name="bench")
 

@@ -25,6 +25,7 @@ from recuse.cli.inputs.columns import (
 from recuse.cli.inputs.costs import CostChoice, required_cost
 from recuse.cli.inputs.held_out import Held, as_decision, split_rows
 from recuse.cli.inputs.methods import Method, Preset, Settings, build, check_settings
+from recuse.cli.inputs.reviews import REVIEW_WEIGHTS, AddedReviews, add_reviews
 from recuse.cli.printing.leaderboard import leaderboard_records, leaderboard_table
 from recuse.cli.printing.measures import comparison_table, savings_of, savings_sentence
 from recuse.cli.printing.output import Output, counted, short
@@ -61,6 +62,12 @@ def fit(
     test_share: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Share of the rows to test on, such as 0.2.")
     ] = None,
+    with_reviews: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Review queue of recuse serve, whose answers are learned, too.")
+    ] = None,
+    reviews_model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Model of the review queue, if it has several.")
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random choices.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes, with --method auto or risk.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Model file to write.")] = Path(
@@ -80,10 +87,13 @@ def fit(
       recuse fit kw.parquet --target kw --cost-money error=10,error_cost=50,review_cost=18
       recuse fit visits.csv --target days --cost column:review_cost --groups patient
       recuse fit cars.csv --target mpg --cost 6 --method rcr --preset fast --test-share 0.2
+      recuse fit cars.csv --target mpg --cost 6 --with-reviews reviews.sqlite -o cars.recuse
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
         choice = required_cost(cost, cost_money, loss)
         settings = Settings(method, preset, loss, seed, time_limit, jobs, groups is not None)
+        if reviews_model is not None and with_reviews is None:
+            raise UsageError("--reviews-model needs --with-reviews")
         job = _Job(
             data,
             Roles(tuple(target), choice.column, groups, weights, tuple(drop or ())),
@@ -94,6 +104,8 @@ def fit(
             output,
             encoding,
             Output(as_json, quiet),
+            with_reviews,
+            reviews_model,
         )
         job.run()
 
@@ -121,6 +133,8 @@ class _Job:
     model_path: Path
     encoding: str | None
     output: Output
+    reviews_path: Path | None = None
+    reviews_model: str | None = None
 
     def run(self) -> None:
         from recuse.files.atomic import check_writable
@@ -129,15 +143,16 @@ class _Job:
         for message in check_settings(self.settings):
             self.output.warn(message)
         check_writable(self.model_path)  # before the training, which takes long
-        table, held = self._read()
-        self._describe(table)
+        table, added = self._add_reviews(self._read())
+        table, held = self._held_out(table)
+        self._describe(table, added)
         model = self._fit(table)
         held = held or self._out_of_fold(model, table)
         recuse.save(model, self.model_path)
-        self._report(model, table, held)
+        self._report(model, table, held, added)
 
-    def _read(self) -> tuple[LabelledTable, Held | None]:
-        """Return the training rows and the test rows, if there are any."""
+    def _read(self) -> LabelledTable:
+        """Return the rows of the table."""
         from recuse.files.names import source_name
         from recuse.files.tables import read_table
 
@@ -147,16 +162,35 @@ class _Job:
             self.output.warn(
                 f"column {name!r} numbers the rows, so new rows are outside its range: leave it out by --drop"
             )
+        return table
+
+    def _add_reviews(self, table: LabelledTable) -> tuple[LabelledTable, AddedReviews | None]:
+        """Add the answers of the review queue, if there is one."""
+        if self.reviews_path is None:
+            return table, None
+        added = add_reviews(table, self.roles, self.reviews_path, self.reviews_model)
+        if not added.accepted:
+            self.output.warn(
+                "no accepted row has an answer, so hard rows are too frequent among the rows to learn from: "
+                "serve with an audit share above 0"
+            )
+        return added.table, added
+
+    def _held_out(self, table: LabelledTable) -> tuple[LabelledTable, Held | None]:
+        """Return the training rows and the test rows, if there are any."""
+        from recuse.files.names import source_name
+        from recuse.files.tables import read_table
+
         if self.test is not None:
-            other = read_table(self.test, encoding=self.encoding, text_columns=text_columns(frame))
+            other = read_table(self.test, encoding=self.encoding, text_columns=text_columns(table.X))
             source = source_name(self.test)
             return table, Held(table_to_test(other, self.roles, source), f"rows of {source}")
         if self.test_share > 0:
             table, rest = split_rows(table, self.test_share, self.settings.seed)
-            return table, Held(rest, "held-out rows, which the model was not fitted to")
+            return table, Held(rest, self._named("held-out rows, which the model was not fitted to"))
         return table, None
 
-    def _describe(self, table: LabelledTable) -> None:
+    def _describe(self, table: LabelledTable, added: AddedReviews | None) -> None:
         from recuse.files.names import source_name
 
         say = self.output.say
@@ -164,6 +198,7 @@ class _Job:
         listed = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         names = short(list(self.roles.targets))
         left_out = f"; {counted(table.left_out, 'row')} without a target left out" if table.left_out else ""
+        more = {} if added is None else {"reviews": added.describe()}
         facts = {
             "data": f"{source_name(self.data)}, {counted(len(table), 'training row')}{left_out}",
             "target": names,
@@ -172,7 +207,7 @@ class _Job:
             "method": f"{self.settings.method}, preset {self.settings.preset}, {self.settings.loss} loss",
         }
         others = {"groups": self.roles.groups, "weights": self.roles.weights, "dropped": short([*self.roles.dropped])}
-        for name, fact in {**facts, **{name: text for name, text in others.items() if text}}.items():
+        for name, fact in {**facts, **more, **{name: text for name, text in others.items() if text}}.items():
             say(options.fact(name, fact))
 
     def _fit(self, table: LabelledTable) -> Any:
@@ -197,9 +232,13 @@ class _Job:
     def _out_of_fold(self, model: Any, table: LabelledTable) -> Held | None:
         if not hasattr(model, "out_of_fold_"):
             return None
-        return Held(table, "out-of-fold rows: models that were not fitted to a row decide about it", model.out_of_fold_)
+        name = self._named("out-of-fold rows: models that were not fitted to a row decide about it")
+        return Held(table, name, model.out_of_fold_)
 
-    def _report(self, model: Any, table: LabelledTable, held: Held | None) -> None:
+    def _named(self, rows: str) -> str:
+        return rows if self.reviews_path is None else f"{rows}; {REVIEW_WEIGHTS}"
+
+    def _report(self, model: Any, table: LabelledTable, held: Held | None, added: AddedReviews | None) -> None:
         say, measures, money = self.output.say, None, self.cost.money
         if held is not None:
             with self.output.warnings_as_lines():
@@ -215,7 +254,8 @@ class _Job:
         path = shlex.quote(str(self.model_path))
         say(f"\nSaved [bold]{options.escaped(path)}[/] ({options.size_of(self.model_path)}).")
         say(f"Next: [bold]recuse predict {options.escaped(path)} NEW.csv -o decisions.csv[/]")
-        self.output.finish(self._result(table, held, measures, records))
+        reviews = None if added is None else {name: fact for name, fact in vars(added).items() if name != "table"}
+        self.output.finish({**self._result(table, held, measures, records), "reviews": reviews})
 
     def _result(self, table: LabelledTable, held: Held | None, measures: Any, records: list[dict[str, Any]]) -> Any:
         money = self.cost.money

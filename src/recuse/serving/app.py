@@ -16,6 +16,7 @@ from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 
 from recuse._version import __version__
+from recuse.reviews.database import prepare
 from recuse.serving.errors import RequestError, error_response
 from recuse.serving.explanation import check_training_rows
 from recuse.serving.guard import Guard
@@ -30,7 +31,7 @@ __all__ = ["create_app"]
 _DESCRIPTION = (
     "Regression with cost-based rejection: each row gets a prediction, and whether to use it or ask a person."
 )
-_DIGEST_SECONDS = 5.0  # a digest takes some 10 ms, in which requests may wait
+_DIGEST_SECONDS = 1.0
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -65,7 +66,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.models = ModelStore(settings.models, training, on_change=app.state.metrics.loaded)
     for name in training:
         check_training_rows(app.state.models.get(name))
-    app.state.queue = None
+    app.state.queue = None  # opened when the application starts
+    if settings.queue is not None:
+        prepare(settings.queue)  # raises an error if it is something else
     for router in _routers(settings):
         app.include_router(router)
     for error, handler in _HANDLERS.items():
@@ -81,9 +84,9 @@ def _routers(settings: Settings) -> list[APIRouter]:
     routers = [page.router, predict.router, invocations.router, inference.router]
     routers += [models.router, metrics.router, docs.router]
     if settings.queue is not None:
-        # from recuse.serving.routes import reviews: routers.append(reviews.router)
-        pass
-    # from recuse.serving.routes import page: routers.append(page.router)
+        from recuse.serving.routes import reviews
+
+        routers.append(reviews.router)
     return [*routers]
 
 
@@ -92,7 +95,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open what the application holds while it runs, and close it at the end."""
     state = app.state
     state.threads = ThreadPoolExecutor(state.settings.threads, thread_name_prefix="decide")
-    # if settings.queue is not None: state.queue = ReviewQueue.open(settings.queue, audit_share=settings.audit_share)
+    if state.settings.queue is not None:
+        from recuse.reviews import ReviewQueue
+
+        state.queue = ReviewQueue.open(state.settings.queue, audit_share=state.settings.audit_share)
     digesting = asyncio.create_task(_digest(state))
     state.models.watch(state.settings.reload_seconds)
     try:
@@ -108,7 +114,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _digest(state: State) -> None:
-    """Bring the metrics up to date now and then, in a thread."""
+    """Bring the metrics up to date every second, in a thread."""
     while True:
         await asyncio.sleep(_DIGEST_SECONDS)
         await asyncio.get_running_loop().run_in_executor(state.threads, state.metrics.digest)

@@ -67,6 +67,8 @@ class LabelledTable:
     groups, weights : Series or None
     left_out : int
         Number of rows without a target.
+    judge_weights : Series or None
+        Weights to judge a model by, if they are not those to fit it by.
     """
 
     X: pd.DataFrame
@@ -74,15 +76,17 @@ class LabelledTable:
     groups: Any
     weights: Any
     left_out: int
+    judge_weights: Any = None
 
     def __len__(self) -> int:
         return len(self.X)
 
     def take(self, rows: Any) -> LabelledTable:
         """Return some of the rows, by a mask."""
-        groups = None if self.groups is None else self.groups[rows]
-        weights = None if self.weights is None else self.weights[rows]
-        return LabelledTable(self.X[rows], self.y[rows], groups, weights, self.left_out)
+        groups, weights, judge = (
+            None if column is None else column[rows] for column in (self.groups, self.weights, self.judge_weights)
+        )
+        return LabelledTable(self.X[rows], self.y[rows], groups, weights, self.left_out, judge)
 
 
 def labelled_table(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTable:

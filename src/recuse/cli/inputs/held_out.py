@@ -33,8 +33,9 @@ class Held:
 
 def as_decision(model: Any, held: Held) -> tuple[Decision, Any, Any]:
     """Return the decisions about the rows, their targets and their weights."""
+    weights = held.table.weights if held.table.judge_weights is None else held.table.judge_weights
     if held.out_of_fold is None:
-        return model.decide(held.table.X), held.table.y, held.table.weights
+        return model.decide(held.table.X), held.table.y, weights
     from recuse.decision import Decision
 
     complete = held.out_of_fold.notna().all(axis=1).to_numpy()
@@ -48,8 +49,8 @@ def as_decision(model: Any, held: Held) -> tuple[Decision, Any, Any]:
         table["cost"].to_numpy(),
         loss=model.loss_,
     )
-    weights = None if held.table.weights is None else held.table.weights.to_numpy()[complete]
-    return decision, targets.to_numpy() if several else targets.iloc[:, 0].to_numpy(), weights
+    judged = None if weights is None else weights.to_numpy()[complete]
+    return decision, targets.to_numpy() if several else targets.iloc[:, 0].to_numpy(), judged
 
 
 def split_rows(table: LabelledTable, share: float, seed: int) -> tuple[LabelledTable, LabelledTable]:

@@ -1,0 +1,187 @@
+"""The SQLite file of a review queue: schema, version, and transactions."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from recuse.reviews.errors import QueueUnavailable
+
+__all__ = ["SCHEMA_VERSION", "connect", "prepare", "snapshot", "transaction"]
+
+SCHEMA_VERSION = 1
+_APPLICATION = 0x72637573  # "rcus", in the header of the file
+_BUSY_SECONDS = 30.0  # waiting for the transaction of another process
+_OWNER_ONLY = 0o600
+_SCHEMA = """
+CREATE TABLE models (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    version TEXT NOT NULL,
+    loss TEXT NOT NULL,
+    targets TEXT NOT NULL,  -- JSON: names, or null, and their count
+    columns TEXT NOT NULL,  -- JSON: names and kinds
+    UNIQUE (name, version)
+);
+CREATE TABLE counts (
+    model INTEGER NOT NULL REFERENCES models,
+    day TEXT NOT NULL,  -- UTC
+    share REAL NOT NULL,  -- of accepted rows that are sent to review
+    accepted INTEGER NOT NULL,
+    rejected INTEGER NOT NULL,
+    PRIMARY KEY (model, day, share)
+) WITHOUT ROWID;
+CREATE TABLE reviews (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    model INTEGER NOT NULL REFERENCES models,
+    recorded REAL NOT NULL,  -- seconds since 1970
+    row TEXT NOT NULL,  -- JSON
+    prediction TEXT NOT NULL,  -- JSON: one number for each target
+    cost REAL NOT NULL,
+    score REAL NOT NULL,
+    expected_loss REAL,
+    rejected INTEGER NOT NULL,
+    probability REAL NOT NULL,  -- of being sent to review
+    priority REAL NOT NULL,
+    holder TEXT,  -- token of the last lease
+    held_until REAL NOT NULL DEFAULT 0,
+    answer TEXT,  -- JSON: one number for each target
+    answered REAL,
+    answered_by TEXT,
+    answer_token TEXT,
+    loss REAL,
+    saved REAL
+);
+CREATE INDEX waiting_by_saving ON reviews (priority DESC, number) WHERE answer IS NULL;
+-- with the answer in an index, SQLite counts without reading the rows
+CREATE INDEX waiting_by_age ON reviews (number, answer) WHERE answer IS NULL;
+CREATE INDEX held ON reviews (held_until, answer) WHERE answer IS NULL AND held_until > 0;
+CREATE INDEX answers ON reviews (answered_by, saved, answer) WHERE answer IS NOT NULL;
+CREATE INDEX recent_rejections ON reviews (number) WHERE rejected;
+CREATE TABLE leases (
+    token TEXT PRIMARY KEY,
+    review INTEGER NOT NULL REFERENCES reviews ON DELETE CASCADE,
+    reviewer TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX leases_of_review ON leases (review);
+CREATE TABLE skips (
+    review INTEGER NOT NULL REFERENCES reviews ON DELETE CASCADE,
+    reviewer TEXT NOT NULL,
+    PRIMARY KEY (review, reviewer)
+) WITHOUT ROWID;
+CREATE TABLE callers (
+    model_name TEXT NOT NULL,
+    id TEXT NOT NULL,
+    digest BLOB NOT NULL,  -- of the row
+    review TEXT,  -- NULL for an accepted row that was not sent to review
+    recorded REAL NOT NULL,
+    PRIMARY KEY (model_name, id)
+) WITHOUT ROWID;
+"""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a connection whose commits are on the disk when they return.
+
+    Any thread may use it, one at a time.
+    """
+    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {setting}")
+    return connection
+
+
+def prepare(path: Path, *, create: bool = True) -> None:
+    """Create the file, readable by its owner only, or check that it is a queue of this version.
+
+    Raises
+    ------
+    ValueError
+        If the file is something else, or was written by a newer version.
+    OSError
+        If it cannot be created, or does not exist and `create` is false.
+    """
+    if not create and not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: check the path of the review queue")
+    try:
+        os.close(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), _OWNER_ONLY))
+        connection = connect(path)
+    except sqlite3.DatabaseError as error:
+        raise _not_a_queue(path, error) from error
+    try:
+        with transaction(connection):  # two processes may create it at once
+            _check(connection, path)
+    finally:
+        connection.close()
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    (application,), (version,) = (connection.execute(f"PRAGMA {name}").fetchone() for name in _MARKS)
+    if application == version == 0 and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        for statement in _SCHEMA.split(";\n"):
+            connection.execute(statement)
+        for name, value in zip(_MARKS, (_APPLICATION, SCHEMA_VERSION), strict=True):
+            connection.execute(f"PRAGMA {name} = {value}")
+    elif application != _APPLICATION:
+        raise ValueError(f"{path} is not a review queue: it is a database of another program")
+    elif version != SCHEMA_VERSION:
+        raise ValueError(f"{path} must have schema version {SCHEMA_VERSION}, got {version}: update recuse")
+
+
+_MARKS = ("application_id", "user_version")
+
+
+def _not_a_queue(path: Path, error: sqlite3.DatabaseError) -> Exception:
+    if isinstance(error, sqlite3.OperationalError):
+        return QueueUnavailable(f"{path} cannot be used: {error}")
+    return ValueError(f"{path} is not a review queue: {error}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Run a block as one transaction that no other process can interleave with.
+
+    Raises
+    ------
+    QueueUnavailable
+        If the file cannot be read or written; then nothing of the block is kept.
+    """
+    with _clear_errors():
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+@contextmanager
+def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
+    """Read one state of an existing queue, whatever is written meanwhile.
+
+    Raises
+    ------
+    QueueUnavailable
+        If the file cannot be read.
+    """
+    prepare(path, create=False)
+    with _clear_errors(), closing(connect(path)) as connection:
+        connection.execute("BEGIN")
+        yield connection
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # errors of this package, not of the file
+        raise
+    except sqlite3.DatabaseError as error:
+        raise QueueUnavailable(f"the review queue cannot be used: {error}") from error

@@ -1,0 +1,156 @@
+"""Leases: rows are given to one reviewer at a time, answered once, and come back if nobody answers."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, get_args
+
+import numpy as np
+
+from recuse import losses
+from recuse.reviews.errors import ReviewConflict, ReviewNotFound
+from recuse.reviews.results import Lease, Order, Outcome, Progress
+from recuse.reviews.rows import is_name, json_text
+
+__all__ = ["answer", "give", "progress", "release", "renew"]
+
+_NUMBERS = (int, float, np.integer, np.floating)
+_MOST_CHARACTERS = 100  # of the name of a reviewer
+_MOST_SECONDS = 86_400.0
+_SORTED = {"saving": "priority DESC, number", "age": "number"}
+
+
+def give(connection: sqlite3.Connection, reviewer: str, order: Order, seconds: float, *, skipped: bool) -> Lease | None:
+    """Lease the first free row; the caller holds the transaction, as in all functions of this module."""
+    name, now = _checked_name(reviewer), time.time()
+    if order not in get_args(Order):
+        raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r:.40}")
+    _check_seconds(seconds)
+    hidden = "" if skipped else "AND NOT EXISTS (SELECT 1 FROM skips WHERE review = number AND reviewer = :name)"
+    row = connection.execute(
+        f"SELECT * FROM reviews WHERE answer IS NULL AND held_until <= :now {hidden} ORDER BY {_SORTED[order]} LIMIT 1",
+        {"now": now, "name": name},
+    ).fetchone()
+    if row is None:
+        return None
+    token, expires = secrets.token_urlsafe(18), now + seconds
+    connection.execute("INSERT INTO leases VALUES (?, ?, ?)", (token, row["number"], name))
+    _hold(connection, row["number"], token, expires)
+    model = connection.execute("SELECT * FROM models WHERE number = ?", (row["model"],)).fetchone()
+    targets = json.loads(model["targets"])
+    return Lease(
+        *(row["id"], token, expires, seconds, model["name"], model["version"]),
+        *(targets["names"], targets["count"], json.loads(row["row"]), row["recorded"]),
+    )
+
+
+def renew(connection: sqlite3.Connection, review: str, token: str, seconds: float) -> float:
+    """Extend a lease, also one that has ended, if nobody else holds or answered the row."""
+    _check_seconds(seconds)
+    row, _ = _held(connection, review, token)
+    expires = time.time() + seconds
+    _hold(connection, row["number"], token, expires)
+    return expires
+
+
+def release(connection: sqlite3.Connection, review: str, token: str, *, skip: bool) -> None:
+    """Give a row back."""
+    row, reviewer = _held(connection, review, token)
+    _hold(connection, row["number"], token, 0.0)
+    if skip:
+        connection.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (row["number"], reviewer))
+
+
+def answer(connection: sqlite3.Connection, review: str, token: str, value: float | Sequence[float]) -> Outcome:
+    """Store the answer, unless somebody else holds or answered the row."""
+    row = _review(connection, review)
+    model = connection.execute("SELECT * FROM models WHERE number = ?", (row["model"],)).fetchone()
+    numbers = _checked_answer(value, json.loads(model["targets"])["count"])
+    if row["answer"] is not None and row["answer_token"] == token and json.loads(row["answer"]) == numbers:
+        return _outcome(row)  # the reviewer did not get the first response
+    row, reviewer = _held(connection, review, token)
+    residual = np.array(json.loads(row["prediction"])) - np.array(numbers)
+    with np.errstate(over="ignore"):
+        loss = float(losses.get(model["loss"]).of_rows(residual[None, :])[0])
+    if not np.isfinite(loss):
+        raise ValueError(f"an answer must be near enough to have a finite loss, got {value!r:.80}")
+    saved = loss - row["cost"] if row["rejected"] else row["cost"] - loss
+    connection.execute(
+        "UPDATE reviews SET answer = ?, answered = ?, answered_by = ?, answer_token = ?, loss = ?, saved = ?, "
+        "held_until = 0 WHERE number = ?",
+        (json_text(numbers), time.time(), reviewer, token, loss, saved, row["number"]),
+    )
+    return _outcome(_review(connection, review))
+
+
+def progress(connection: sqlite3.Connection, reviewer: str | None) -> Progress:
+    """Count the rows of the queue; needs no transaction, and reads indices only."""
+    (unanswered,) = connection.execute("SELECT COUNT(*) FROM reviews WHERE answer IS NULL").fetchone()
+    held = "SELECT COUNT(*) FROM reviews WHERE answer IS NULL AND held_until > 0 AND held_until > ?"
+    (taken,) = connection.execute(held, (time.time(),)).fetchone()
+    (answered,) = connection.execute("SELECT COUNT(*) FROM reviews WHERE answer IS NOT NULL").fetchone()
+    yours = "SELECT COUNT(*), COALESCE(SUM(saved), 0.0) FROM reviews WHERE answered_by = ? AND answer IS NOT NULL"
+    count, saved = connection.execute(yours, (reviewer,)).fetchone()
+    skips = "SELECT COUNT(*) FROM skips JOIN reviews ON number = review WHERE reviewer = ? AND answer IS NULL"
+    (skipped,) = connection.execute(skips, (reviewer,)).fetchone()
+    return Progress(unanswered - taken, taken, answered, count, skipped, saved)
+
+
+def _outcome(row: sqlite3.Row) -> Outcome:
+    return Outcome(
+        *(row["id"], json.loads(row["answer"]), json.loads(row["prediction"]), row["loss"], row["cost"]),
+        *(bool(row["rejected"]), row["expected_loss"], row["saved"]),
+    )
+
+
+def _hold(connection: sqlite3.Connection, number: int, token: str, until: float) -> None:
+    connection.execute("UPDATE reviews SET holder = ?, held_until = ? WHERE number = ?", (token, until, number))
+
+
+def _review(connection: sqlite3.Connection, review: str) -> sqlite3.Row:
+    row: sqlite3.Row | None = connection.execute("SELECT * FROM reviews WHERE id = ?", (review,)).fetchone()
+    if row is None:
+        raise ReviewNotFound(f"there is no review {review!r:.80}")
+    return row
+
+
+def _held(connection: sqlite3.Connection, review: str, token: str) -> tuple[sqlite3.Row, str]:
+    """Return a row and its reviewer, if the token was given for it and nobody else holds or answered it."""
+    row = _review(connection, review)
+    key = (token, row["number"])
+    lease = connection.execute("SELECT reviewer FROM leases WHERE token = ? AND review = ?", key).fetchone()
+    if lease is None:
+        raise ReviewConflict(f"the lease was not given for review {review!r:.80}")
+    if row["answer"] is not None:
+        raise ReviewConflict(f"review {review!r:.80} was answered before")
+    if row["holder"] != token and row["held_until"] > time.time():
+        raise ReviewConflict(f"the lease of review {review!r:.80} has ended, and somebody else holds the row")
+    return row, lease["reviewer"]
+
+
+def _checked_name(reviewer: str) -> str:
+    name = reviewer.strip() if isinstance(reviewer, str) else ""
+    if not is_name(name, _MOST_CHARACTERS):
+        raise ValueError(f"reviewer must be a name of 1 to {_MOST_CHARACTERS} characters, got {reviewer!r:.120}")
+    return name
+
+
+def _check_seconds(seconds: float) -> None:
+    if not 0 < seconds <= _MOST_SECONDS:
+        raise ValueError(f"a lease must have more than 0 and at most {_MOST_SECONDS:g} seconds, got {seconds:g}")
+
+
+def _checked_answer(value: Any, count: int) -> list[float]:
+    """Return one finite number for each target."""
+    given = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    valid = len(given) == count and all(isinstance(each, _NUMBERS) and not isinstance(each, bool) for each in given)
+    with suppress(OverflowError):  # a whole number of hundreds of digits
+        numbers = [float(each) for each in given] if valid else []
+        if valid and np.isfinite(numbers).all():
+            return numbers
+    raise ValueError(f"an answer must have {count} finite number{'s' * (count > 1)}, got {value!r:.80}")

@@ -1,0 +1,219 @@
+"""The review queue of one process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from recuse.decision import Decision
+from recuse.reviews import leases
+from recuse.reviews.database import connect, prepare, transaction
+from recuse.reviews.recording import NamedModel, Recording
+from recuse.reviews.results import Lease, Order, Outcome, Progress
+from recuse.reviews.writer import Writer
+
+__all__ = ["LEASE_SECONDS", "ReviewQueue"]
+
+LEASE_SECONDS = 600.0
+_INLINE_ROWS = 64  # more rows are converted in a thread, so that other requests need not wait
+
+
+class ReviewQueue:
+    """Rows that were left to people, and a random share of the accepted ones, in an SQLite file.
+
+    Several processes may use one file at once. What a method returned is on the disk. Any thread may call the methods.
+    `open` makes these objects.
+
+    Attributes
+    ----------
+    path : Path
+    audit_share : float
+        Probability of an accepted row to be sent to review.
+
+    Examples
+    --------
+    A model that rejects a row, and a reviewer who answers:
+
+    >>> import asyncio, tempfile
+    >>> from types import SimpleNamespace
+    >>> import recuse
+    >>> from recuse.reviews import ReviewQueue
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y, _, _ = recuse.datasets.make_heteroscedastic(200, random_state=0)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> recuse.save(recuse.RiskRejector(Ridge(), cost=0.01, random_state=0).fit(X, y), f"{folder.name}/m.recuse")
+    >>> loaded = SimpleNamespace(name="m", version="1", model=recuse.load(f"{folder.name}/m.recuse"))
+    >>> with ReviewQueue.open(f"{folder.name}/reviews.sqlite", audit_share=0.02) as queue:
+    ...     ids = asyncio.run(queue.record(loaded, X[:1], loaded.model.decide(X[:1])))
+    ...     lease = queue.lease("Ada")
+    ...     outcome = queue.answer(lease.id, lease.token, 1.5)
+    >>> lease.id == ids[0], outcome.rejected, outcome.answer
+    (True, True, [1.5])
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: Path, audit_share: float) -> None:
+        self.path, self.audit_share = path, audit_share
+        self._writer = Writer(path)
+        self._connection = connect(path)
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, audit_share: float = 0.0) -> Self:
+        """Open a queue; a file that does not exist is created, readable by its owner only.
+
+        Parameters
+        ----------
+        path : path-like
+        audit_share : float, default=0.0
+            Probability of an accepted row to be sent to review, from 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a review queue, or has another schema version.
+        OSError
+            If the file cannot be read or written.
+        """
+        if not 0 <= audit_share <= 1:
+            raise ValueError(f"audit_share must be from 0 to 1, got {audit_share}")
+        prepare(Path(path))
+        return cls(Path(path), float(audit_share))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write what is waiting, and close the file."""
+        self._writer.close()
+        with self._lock:
+            self._connection.close()
+
+    async def record(
+        self,
+        model: NamedModel,
+        table: Any,
+        decision: Decision,
+        expected_loss: ArrayLike | None = None,
+        ids: Sequence[str | None] | None = None,
+    ) -> list[str | None]:
+        """Record decided rows; they are on the disk when this returns.
+
+        Parameters
+        ----------
+        model : object with the attributes `name`, `version` and `model`
+            `model` is the `ServedModel` that decided.
+        table : DataFrame, mapping of columns, list of mappings, or array
+            The rows as the caller gave them.
+        decision : Decision
+        expected_loss : array-like of shape (n_rows,), optional
+        ids : sequence of str or None, optional
+            Ids that the caller gave the rows of this model name. A row whose id is known is not recorded again.
+
+        Returns
+        -------
+        list of str or None
+            Id of the review of each row; None for accepted rows that were not drawn.
+
+        Raises
+        ------
+        ReviewConflict
+            If an id is known with another row.
+        QueueUnavailable
+            If the file cannot be written.
+        """
+        submit = partial(self.submit, model, table, decision, expected_loss, ids)
+        future = submit() if len(decision) <= _INLINE_ROWS else await asyncio.to_thread(submit)
+        found: list[str | None] = await asyncio.wrap_future(future)
+        return found
+
+    def submit(
+        self,
+        model: NamedModel,
+        table: Any,
+        decision: Decision,
+        expected_loss: ArrayLike | None = None,
+        ids: Sequence[str | None] | None = None,
+    ) -> Future[list[str | None]]:
+        """Record decided rows as `record` does, for callers without an event loop."""
+        expected = None if expected_loss is None else np.asarray(expected_loss, dtype=np.float64)
+        recording = Recording(model, table, decision, expected, ids, self.audit_share)
+        return self._writer.submit(recording.prepared())
+
+    def lease(
+        self, reviewer: str, order: Order = "saving", *, seconds: float = LEASE_SECONDS, skipped: bool = False
+    ) -> Lease | None:
+        """Give a row to a reviewer, and to nobody else until the lease ends.
+
+        Parameters
+        ----------
+        reviewer : str
+        order : {"saving", "age"}
+            The row with the largest expected saving first, or the oldest one.
+        seconds : float, default=600
+        skipped : bool, default=False
+            Whether to give rows that this reviewer skipped.
+
+        Returns
+        -------
+        Lease or None
+            None if no row is waiting.
+        """
+        with self._transaction() as connection:
+            return leases.give(connection, reviewer, order, seconds, skipped=skipped)
+
+    def renew(self, review: str, token: str, *, seconds: float = LEASE_SECONDS) -> float:
+        """Extend a lease; return when it ends, in seconds since 1970."""
+        with self._transaction() as connection:
+            return leases.renew(connection, review, token, seconds)
+
+    def release(self, review: str, token: str, *, skip: bool = False) -> None:
+        """Give a row back; with `skip`, the reviewer does not get it again unless asked for."""
+        with self._transaction() as connection:
+            leases.release(connection, review, token, skip=skip)
+
+    def answer(self, review: str, token: str, value: float | Sequence[float]) -> Outcome:
+        """Take the answer of a reviewer, and show how the model would have done.
+
+        An answer after the end of the lease counts unless somebody else holds or answered the row. The same answer with
+        the same lease may be sent again.
+
+        Parameters
+        ----------
+        review : str
+        token : str
+            The token of the lease.
+        value : float or sequence of float
+            One finite number for each target.
+        """
+        with self._transaction() as connection:
+            return leases.answer(connection, review, token, value)
+
+    def progress(self, reviewer: str | None = None) -> Progress:
+        """Count rows that wait, are held and are answered, and what the answers of a reviewer say."""
+        with self._lock:  # no transaction: it must not keep the writer waiting
+            return leases.progress(self._connection, reviewer)
+
+    def summary(self) -> dict[str, Any]:
+        """Return counts and estimates of the losses as plain values; see `recuse.reviews.summary`."""
+        from recuse.reviews.summary import summary_of
+
+        return summary_of(self.path)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        with self._lock, transaction(self._connection) as connection:
+            yield connection

@@ -1,0 +1,204 @@
+"""Recording of decided rows: which ones go to review, with which probability, and counts of the others."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.decision import Decision
+from recuse.reviews.errors import ReviewConflict
+from recuse.reviews.rows import RowSource, digest_of, is_name, json_text
+
+__all__ = ["NamedModel", "Recording", "drawn"]
+
+_RECENT = 64  # rejected rows whose priorities audited rows are given
+_MOST_CHARACTERS = 200  # of an id of the caller
+
+
+class NamedModel(Protocol):
+    """A model of the service."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def version(self) -> str: ...  # noqa: D102
+    @property
+    def model(self) -> Any: ...  # noqa: D102
+
+
+def drawn(count: int, share: float) -> NDArray[np.bool_]:
+    """Draw each of `count` rows with a probability, by the random numbers of the operating system.
+
+    A caller can neither predict nor influence them, and processes of a service have no state in common.
+    """
+    if share <= 0:
+        return np.zeros(count, np.bool_)
+    numbers = np.frombuffer(os.urandom(8 * count), np.uint64) >> np.uint64(11)
+    return np.asarray(numbers * 2.0**-53 < share)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The decided rows of one request, as a job of the writer.
+
+    Attributes
+    ----------
+    model : NamedModel
+    table : table as in `RowSource`
+    decision : Decision
+    expected_loss : ndarray of shape (n_rows,) or None
+    ids : sequence of str or None
+        Ids of the caller. A row with a known id is not recorded again.
+    share : float
+        Probability of an accepted row to be sent to review.
+    """
+
+    model: NamedModel
+    table: Any
+    decision: Decision
+    expected_loss: NDArray[np.float64] | None
+    ids: Sequence[str | None] | None
+    share: float
+
+    def prepared(self) -> _Rows:
+        """Draw accepted rows and convert what is to be stored, outside of the writer's thread."""
+        count = len(self.decision)
+        ids: list[str | None] = [None] * count if self.ids is None else list(self.ids)
+        if len(ids) != count:
+            raise ValueError(f"ids must have one text for each of {count} rows, got {len(ids)}")
+        _check_ids(ids)
+        rejected = ~self.decision.accepted
+        chosen = rejected | drawn(count, self.share)
+        rows: dict[int, dict[str, Any]] = {}
+        if self.ids is not None or chosen.any():
+            source = RowSource(self.table, _names(self.model.model))
+            rows = {place: source.row(place) for place in range(count) if chosen[place] or ids[place] is not None}
+        return _Rows(self, ids, rejected, chosen, rows, {place: digest_of(rows[place]) for place in rows if ids[place]})
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A recording that is ready to be written: call it with a connection, inside a transaction."""
+
+    recording: Recording
+    ids: list[str | None]
+    rejected: NDArray[np.bool_]
+    chosen: NDArray[np.bool_]
+    rows: dict[int, dict[str, Any]]
+    digests: dict[int, bytes]
+
+    def __call__(self, connection: sqlite3.Connection) -> list[str | None]:
+        """Write the rows; return the id of the review of each row, or None."""
+        known, now = self._known(connection), time.time()
+        model = _model_number(connection, self.recording.model)
+        found: list[str | None] = []
+        counts = [0, 0]
+        for place, caller in enumerate(self.ids):
+            if caller is not None and caller in known:
+                found.append(known[caller])
+                continue
+            counts[int(self.rejected[place])] += 1
+            review = self._insert(connection, model, place, now) if self.chosen[place] else None
+            found.append(review)
+            if caller is not None:
+                key = (self.recording.model.name, caller, self.digests[place], review, now)
+                connection.execute("INSERT INTO callers VALUES (?, ?, ?, ?, ?)", key)
+                known[caller] = review  # an id may occur twice in one request
+        if any(counts):
+            _count(connection, (model, _day(now), self.recording.share), counts)
+        return found
+
+    def _known(self, connection: sqlite3.Connection) -> dict[str, str | None]:
+        """Return the reviews of ids that were recorded before; raise an error if one had another row."""
+        known: dict[str, str | None] = {}
+        digests: dict[str, bytes] = {}
+        for place, digest in self.digests.items():
+            caller = self.ids[place]
+            assert caller is not None
+            key = (self.recording.model.name, caller)
+            stored = connection.execute("SELECT digest, review FROM callers WHERE model_name = ? AND id = ?", key)
+            if (row := stored.fetchone()) is not None:
+                known[caller] = row["review"]
+                digests[caller] = row["digest"]
+            if digests.setdefault(caller, digest) != digest:
+                raise ReviewConflict(
+                    f"an id must belong to one row, got id {caller!r:.80} with another row than before"
+                )
+        return known
+
+    def _insert(self, connection: sqlite3.Connection, model: int, place: int, now: float) -> str:
+        decision, review = self.recording.decision, secrets.token_urlsafe(9)
+        expected = self.recording.expected_loss
+        loss = None if expected is None else float(expected[place])
+        rejected, cost = bool(self.rejected[place]), float(decision.cost[place])
+        saving = -float(decision.score[place]) if loss is None else loss - cost  # of the rejection
+        values = (
+            *(review, model, now, json_text(self.rows[place])),
+            json_text(np.atleast_1d(decision.prediction[place]).tolist()),
+            *(cost, float(decision.score[place]), loss, rejected, 1.0 if rejected else self.recording.share),
+            saving if rejected else _priority_of_audit(connection),
+        )
+        connection.execute(
+            "INSERT INTO reviews (id, model, recorded, row, prediction, cost, score, expected_loss, rejected, "
+            "probability, priority) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            values,
+        )
+        return review
+
+
+def _check_ids(ids: list[str | None]) -> None:
+    for each in ids:
+        if each is not None and not is_name(each, _MOST_CHARACTERS):
+            raise ValueError(f"an id must be a text of 1 to {_MOST_CHARACTERS} characters, got {each!r:.80}")
+
+
+def _names(model: Any) -> list[str | int]:
+    return [column.name for column in getattr(model.schema, "columns", ())]
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def _count(connection: sqlite3.Connection, key: tuple[Any, ...], counts: list[int]) -> None:
+    connection.execute(
+        "INSERT INTO counts VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+        "SET accepted = accepted + excluded.accepted, rejected = rejected + excluded.rejected",
+        (*key, *counts),
+    )
+
+
+def _priority_of_audit(connection: sqlite3.Connection) -> float:
+    """Return the priority of one of the last rejected rows, drawn at random.
+
+    If audited rows were given out by their own expected saving, the answers so far would not be a random sample.
+    """
+    recent = "SELECT priority FROM reviews WHERE rejected ORDER BY number DESC LIMIT ?"
+    found = [priority for (priority,) in connection.execute(recent, (_RECENT,))]
+    return float(secrets.choice(found)) if found else 0.0
+
+
+def _model_number(connection: sqlite3.Connection, model: NamedModel) -> int:
+    key = (model.name, model.version)
+    row = connection.execute("SELECT number FROM models WHERE name = ? AND version = ?", key).fetchone()
+    if row is not None:
+        return int(row["number"])
+    served = model.model
+    targets = served.info()["targets"]
+    columns = [{"name": str(column.name), "kind": column.kind} for column in served.schema.columns]
+    values = (*key, served.loss_.name, json_text({"names": targets["names"], "count": targets["count"]}))
+    cursor = connection.execute(
+        "INSERT INTO models (name, version, loss, targets, columns) VALUES (?, ?, ?, ?, ?)",
+        (*values, json_text(columns)),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid

@@ -1,0 +1,124 @@
+"""Counts and estimates of a review queue."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recuse.reviews.database import snapshot
+from recuse.reviews.estimates import Answers, Estimate, Stream, estimates_of
+from recuse.reviews.leases import progress
+
+__all__ = ["stream_of", "summary_of"]
+
+_FEW = 30  # answers to accepted rows, below which an interval is a rough one
+
+
+def summary_of(path: Path, version: str | None = None) -> dict[str, Any]:
+    """Return what is in a queue, and what the answers say about each model, as plain values.
+
+    Versions of one model are taken together: the estimates are about the rows that were decided under its name.
+
+    Parameters
+    ----------
+    path : Path
+    version : str, optional
+        Only rows that this version of a model decided about.
+
+    Returns
+    -------
+    dict
+        `waiting`, `held`, `answered`, and `models`: for each name its `versions`, numbers of rows, `estimates` with
+        95% intervals, and `notes` about what the estimates assume.
+    """
+    with snapshot(path) as connection:
+        counts = progress(connection, None)
+        names = [name for (name,) in connection.execute("SELECT DISTINCT name FROM models ORDER BY name")]
+        models = [_model(connection, name, version) for name in names]
+    return {
+        "waiting": counts.waiting,
+        "held": counts.held,
+        "answered": counts.answered,
+        "models": [model for model in models if model["versions"]],
+    }
+
+
+def _model(connection: sqlite3.Connection, name: str, version: str | None) -> dict[str, Any]:
+    chosen = {"name": name, "version": version}
+    found = connection.execute(f"SELECT version, loss FROM models WHERE {_CHOSEN} ORDER BY number", chosen).fetchall()
+    kinds = {
+        bool(rejected): (recorded, answered)
+        for rejected, recorded, answered in connection.execute(
+            f"SELECT rejected, COUNT(*), COUNT(answer) FROM reviews WHERE {_OF_MODEL} GROUP BY rejected", chosen
+        )
+    }
+    unaudited = connection.execute(
+        f"SELECT COALESCE(SUM(accepted), 0) FROM counts WHERE share = 0 AND {_OF_MODEL}", chosen
+    ).fetchone()[0]
+    stream = stream_of(connection, name, version)
+    audits, rejections = kinds.get(False, (0, 0)), kinds.get(True, (0, 0))
+    return {
+        "name": name,
+        "versions": [row["version"] for row in found],
+        "loss": found[0]["loss"] if found else None,
+        "accepted": stream.accepted_rows,
+        "rejected": stream.rejected_rows,
+        "audits": {"drawn": audits[0], "answered": audits[1]},
+        "rejections": {"recorded": rejections[0], "answered": rejections[1]},
+        "estimates": {key: _plain(estimate) for key, estimate in estimates_of(stream).items()},
+        "notes": _notes(audits, rejections, unaudited),
+    }
+
+
+_CHOSEN = "name = :name AND (:version IS NULL OR version = :version)"
+_OF_MODEL = f"model IN (SELECT number FROM models WHERE {_CHOSEN})"
+
+
+def stream_of(connection: sqlite3.Connection, name: str, version: str | None = None) -> Stream:
+    """Return the numbers of decided rows of a model, and the losses of the answered ones."""
+    chosen = {"name": name, "version": version}
+    accepted, rejected = connection.execute(
+        f"SELECT COALESCE(SUM(accepted), 0), COALESCE(SUM(rejected), 0) FROM counts WHERE {_OF_MODEL}", chosen
+    ).fetchone()
+    (paid,) = connection.execute(
+        f"SELECT COALESCE(SUM(cost), 0.0) FROM reviews WHERE rejected AND {_OF_MODEL}", chosen
+    ).fetchone()
+    answers = connection.execute(
+        f"SELECT rejected, loss, cost, probability FROM reviews WHERE answer IS NOT NULL AND {_OF_MODEL}", chosen
+    ).fetchall()
+    rows = np.array([tuple(row) for row in answers], dtype=np.float64).reshape(-1, 4)
+    kinds = [rows[rows[:, 0] == kind] for kind in (0, 1)]
+    first, second = (Answers(kind[:, 1], kind[:, 2], 1 / kind[:, 3]) for kind in kinds)
+    return Stream(accepted, rejected, paid, first, second)
+
+
+def _plain(estimate: Estimate) -> dict[str, float | int | None]:
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in asdict(estimate).items()
+    }
+
+
+def _notes(audits: tuple[int, int], rejections: tuple[int, int], unaudited: int) -> list[str]:
+    """Say what the estimates assume about the rows without an answer."""
+    notes = []
+    if audits[1] < _FEW:
+        notes.append(f"{audits[1]} accepted rows have an answer: with fewer than {_FEW}, intervals are rough.")
+    if audits[0] > audits[1]:
+        notes.append(
+            f"{audits[0] - audits[1]} of {audits[0]} drawn accepted rows have no answer yet; the estimates assume that "
+            "they are missing at random."
+        )
+    if rejections[0] > rejections[1]:
+        notes.append(
+            f"{rejections[0] - rejections[1]} of {rejections[0]} rejected rows have no answer yet; in the order by "
+            "saving, rows with a large expected loss are answered first, so rejected_loss is too high until then."
+        )
+    if unaudited:
+        notes.append(f"{unaudited} rows were accepted while the audit share was 0 and are not represented.")
+    return notes
