@@ -123,7 +123,7 @@ async def _record(queue: Any, question: Question, decision: Decision, expected: 
     except ValueError as error:
         raise RequestError(422, str(error)) from error
     except OSError as error:
-        raise RequestError(503, f"the review queue cannot be written: {error}") from error
+        raise RequestError(503, str(error)) from error
     return reviews
 
 

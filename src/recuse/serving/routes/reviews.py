@@ -6,8 +6,6 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -18,18 +16,13 @@ from recuse.reviews import QueueUnavailable, ReviewConflict, ReviewNotFound, Rev
 from recuse.reviews.queue import LEASE_SECONDS
 from recuse.serving.bodies import parse_json
 from recuse.serving.errors import RequestError
+from recuse.serving.inline_page import inline_page
 
-__all__ = ["review_page", "router"]
+__all__ = ["router"]
 
 router = APIRouter()
 
 _STATUS: dict[type[Exception], int] = {ReviewNotFound: 404, ReviewConflict: 409, QueueUnavailable: 503}
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 def _described(needed: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -46,7 +39,8 @@ _VALUE = {"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "num
 @router.get("/review", response_class=HTMLResponse)
 async def review() -> Response:
     """Return the page of the reviewers; it has no rows in it."""
-    return HTMLResponse(review_page(), headers=_HEADERS)
+    body, headers = inline_page("review.html", "review.css", "review.js")
+    return HTMLResponse(body, headers=headers)
 
 
 @router.post("/reviews/lease", openapi_extra=_described({"reviewer": _TEXT}, {"order": _ORDER, "skipped": _FLAG}))
@@ -98,14 +92,6 @@ async def renew(request: Request, review: str) -> Response:
 async def summary(request: Request) -> Response:
     """Return counts and estimates of the losses."""
     return _json(await _call(_queue(request).summary))
-
-
-@cache
-def review_page() -> str:
-    """Return the page with its style and its script."""
-    pages = files("recuse.serving") / "pages"
-    text, style, script = ((pages / f"review.{ending}").read_text(encoding="utf-8") for ending in ("html", "css", "js"))
-    return text.replace("{{style}}", style).replace("{{script}}", script)
 
 
 def _queue(request: Request) -> ReviewQueue:
