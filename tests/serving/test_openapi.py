@@ -5,6 +5,7 @@ import json
 import pytest
 
 from recuse.serving.settings import Settings, models_by_name
+from saved_estimators import TRAIN
 
 
 def test_the_examples_are_answered(serve):
@@ -65,10 +66,10 @@ def test_models_are_described(serve):
 
 
 def test_training_rows_are_read(serve, tmp_path):
-    (tmp_path / "cars.csv").write_text("weight,mpg\n3000,20\n")
+    TRAIN.head(3).assign(mpg=20.0).to_csv(tmp_path / "cars.csv", index=False)
     client = serve("cars", training={"cars": tmp_path / "cars.csv"})
     assert client.get("/models").json()[0]["training_rows"]
-    assert len(client.app.state.models.get().training) == 1
+    assert len(client.app.state.models.get().training) == 3
 
 
 @pytest.mark.parametrize(
