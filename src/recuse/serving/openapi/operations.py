@@ -114,7 +114,7 @@ PREDICT = operation(
 )
 MODELS = operation("List the models", json_answer("The models, the default first.", list_of(DESCRIPTION)), *GUARDED)
 
-_PARAMS = {"params": object_of({"cost": COST}, [], additionalProperties=False)}
+_PARAMS = {"params": {"anyOf": [object_of({"cost": COST}, [], additionalProperties=False), {"type": "null"}]}}
 _CELLS = list_of(list_of(CELL), minItems=1)
 _SPLIT = object_of({"columns": list_of(CELL), "data": _CELLS, "index": {"type": "array"}}, ["data"])
 INVOCATIONS = operation(
