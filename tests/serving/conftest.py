@@ -17,6 +17,7 @@ ESTIMATORS = {
     "array": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1), TRAIN.to_numpy(float), Y),
     "two": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1), TRAIN, TWO),
     "fee": (recuse.RiskRejector(Ridge(), cost="fee", cv=3, random_state=0), TRAIN.assign(fee=5.0), Y),
+    "rows": (recuse.RcRRegressor(epochs=5, random_state=0, n_members=1), TRAIN, Y, {"cost": 2 + Y}),
     "strict": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1, unseen="error"), TRAIN, Y),
 }
 
@@ -27,8 +28,8 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the column that identifies rows
-        for name, (estimator, X, y) in ESTIMATORS.items():
-            recuse.save(estimator.fit(X, y), folder / f"{name}.recuse")
+        for name, (estimator, X, y, *options) in ESTIMATORS.items():
+            recuse.save(estimator.fit(X, y, **dict(*options)), folder / f"{name}.recuse")
     return folder
 
 

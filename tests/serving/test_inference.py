@@ -6,8 +6,10 @@ import struct
 import numpy as np
 import pytest
 
+import recuse
+from recuse.serving import Settings, create_app
 from saved_estimators import ROWS, TRAIN
-from service_runs import records
+from service_runs import TestClient, records
 
 CARS = TRAIN.head(4)
 
@@ -189,3 +191,22 @@ def test_health_and_metadata(serve):
     assert client.get("/v2/models/risk/versions/1").status_code == 404
     body = {"inputs": [{"name": "town", "shape": [1], "datatype": "BYTES", "data": ["a"]}]}
     assert client.post(f"/v2/models/risk/versions/{version}/infer", json=body).json()["model_version"] == version
+
+
+def test_images_are_one_tensor(tmp_path):
+    pytest.importorskip("lightning")
+    quick = {"epochs": 1, "slow_start": 0, "batch_size": 8, "random_state": 0}
+    images, y, _, _ = recuse.datasets.make_cellularity(16, random_state=0, size=32)
+    recuse.save(recuse.RcRImageRegressor(0.02, **quick).fit(images, y), tmp_path / "tissue.recuse")
+    with TestClient(create_app(Settings({"tissue": tmp_path / "tissue.recuse"}))) as client:
+        shape = list(images[:2].shape)
+        assert client.get("/v2/models/tissue").json()["inputs"] == [
+            {"name": "image", "datatype": "FP32", "shape": [-1, *shape[1:]]}
+        ]
+        raw = np.asarray(images[:2], dtype="<f4").tobytes()
+        request = with_bytes({"inputs": [binary("image", shape, "FP32", len(raw))]}, raw)
+        outputs = client.post("/v2/models/tissue/infer", **request).json()["outputs"]
+        expected = recuse.load(tmp_path / "tissue.recuse").decide(np.asarray(images[:2], dtype=np.float32))
+        assert outputs[0]["data"] == expected.prediction.tolist()
+        assert client.post("/predict", json={"row": {}}).status_code == 422
+        assert client.get("/metrics").status_code == client.get("/openapi.json").status_code == 200

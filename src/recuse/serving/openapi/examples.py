@@ -23,20 +23,7 @@ def describe_with_examples(app: FastAPI) -> dict[str, Any]:
     row = example_row(loaded)
     if not row:
         return described
-    examples: dict[str, dict[str, Any]] = {
-        "/predict": {
-            "one row": {"row": row},
-            "two rows": {"rows": [row, row], "ids": ["order 1", "order 2"]},
-        },
-        "/invocations": {
-            "dataframe_records": {"dataframe_records": [row]},
-            "dataframe_split": {"dataframe_split": {"columns": list(row), "data": [list(row.values())]}},
-            "inputs": {"inputs": {name: [cell] for name, cell in row.items()}},
-        },
-        "/v2/models/{name}/infer": {"one row": {"inputs": _tensors(row)}},
-        "/v2/models/{name}/versions/{version}/infer": {"one row": {"inputs": _tensors(row)}},
-    }
-    for path, values in examples.items():
+    for path, values in _requests(row, _cost(loaded)).items():
         posted = described["paths"][path]["post"]
         content = posted["requestBody"]["content"]
         content["application/json"]["examples"] = {name: {"value": value} for name, value in values.items()}
@@ -47,6 +34,32 @@ def describe_with_examples(app: FastAPI) -> dict[str, Any]:
     text = ",".join(map(str, row)) + "\n" + ",".join(json.dumps(cell) for cell in row.values()) + "\n"
     described["paths"]["/invocations"]["post"]["requestBody"]["content"]["text/csv"]["example"] = text
     return described
+
+
+def _requests(row: dict[str, Any], cost: dict[str, float]) -> dict[str, dict[str, Any]]:
+    """Return bodies of requests by path and title."""
+    params = {"params": cost} if cost else {}
+    infer = {"inputs": _tensors(row), **({"parameters": cost} if cost else {})}
+    return {
+        "/predict": {
+            "one row": {"row": row, **cost},
+            "two rows": {"rows": [row, row], "ids": ["order 1", "order 2"], **cost},
+        },
+        "/invocations": {
+            "dataframe_records": {"dataframe_records": [row], **params},
+            "dataframe_split": {"dataframe_split": {"columns": list(row), "data": [list(row.values())]}, **params},
+            "inputs": {"inputs": {name: [cell] for name, cell in row.items()}, **params},
+        },
+        "/v2/models/{name}/infer": {"one row": infer},
+        "/v2/models/{name}/versions/{version}/infer": {"one row": infer},
+    }
+
+
+def _cost(loaded: LoadedModel) -> dict[str, float]:
+    """Return a cost for a model that has none of its own."""
+    if loaded.model.cost_ is not None:
+        return {}
+    return {"cost": 1.0 if loaded.model.cost_range_ is None else loaded.model.cost_range_[0]}
 
 
 def example_row(loaded: LoadedModel) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from recuse.serving.openapi.schemas import (
 )
 
 __all__ = [
+    "GUARDED",
     "HEALTH",
     "INFER",
     "INVOCATIONS",
@@ -43,14 +44,15 @@ _ERRORS = {
     400: "The body cannot be parsed.",
     401: "The API key is missing or wrong.",
     404: "There is no such model or version.",
+    409: "Somebody else has changed it meanwhile.",
     413: "The body is too large, or has too many rows.",
     415: "The body has a content type or encoding that is not supported.",
     422: "The rows or costs cannot be decided about.",
     503: "Too many requests are at work.",
     504: "The request took too long.",
 }
-_GUARDED = (401, 413, 415, 503, 504)  # what the limits answer on all routes but those of health
-_POSTED = (400, 404, 422, *_GUARDED)
+GUARDED = (401, 413, 415, 503, 504)  # what the limits answer on all routes but those of health
+_POSTED = (400, 404, 422, *GUARDED)
 
 
 def error_answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -110,9 +112,9 @@ PREDICT = operation(
     body=_json_body(_ONE, _SEVERAL),
     parameters=[_OF_MODEL, _EXPLAIN],
 )
-MODELS = operation("List the models", json_answer("The models, the default first.", list_of(DESCRIPTION)), *_GUARDED)
+MODELS = operation("List the models", json_answer("The models, the default first.", list_of(DESCRIPTION)), *GUARDED)
 
-_PARAMS = {"params": object_of({"cost": COST}, [], additionalProperties=False)}
+_PARAMS = {"params": {"anyOf": [object_of({"cost": COST}, [], additionalProperties=False), {"type": "null"}]}}
 _CELLS = list_of(list_of(CELL), minItems=1)
 _SPLIT = object_of({"columns": list_of(CELL), "data": _CELLS, "index": {"type": "array"}}, ["data"])
 INVOCATIONS = operation(
@@ -134,22 +136,22 @@ INVOCATIONS = operation(
     parameters=[_OF_MODEL],
 )
 HEALTH = operation("Say that the service is ready", _text_answer("The service is ready."))
-VERSION = operation("Return the version of recuse", _text_answer("The version."), *_GUARDED)
-METRICS = operation("Return metrics for Prometheus", _text_answer("Metrics in the text format."), *_GUARDED)
+VERSION = operation("Return the version of recuse", _text_answer("The version."), *GUARDED)
+METRICS = operation("Return metrics for Prometheus", _text_answer("Metrics in the text format."), *GUARDED)
 
 SERVER = operation(
     "Describe the service",
     json_answer(
         "Name, version and extensions.", object_of({"name": TEXT, "version": TEXT, "extensions": list_of(TEXT)})
     ),
-    *_GUARDED,
+    *GUARDED,
 )
 LIVE = operation("Say that the service is alive", json_answer("It is.", object_of({"live": {"type": "boolean"}})))
 READY = operation("Say that all models can decide", json_answer("They can.", object_of({"ready": {"type": "boolean"}})))
 MODEL_READY = operation(
     "Say that a model can decide",
     json_answer("It can.", object_of({"name": TEXT, "ready": {"type": "boolean"}})),
-    *(404, 422, *_GUARDED),
+    *(404, 422, *GUARDED),
 )
 MODEL = operation(
     "Describe the inputs and outputs of a model",
@@ -165,7 +167,7 @@ MODEL = operation(
             }
         ),
     ),
-    *(404, 422, *_GUARDED),
+    *(404, 422, *GUARDED),
 )
 _INFERRED = json_answer(
     "The outputs; as binary tensors where the request asks for them.",

@@ -175,8 +175,11 @@ function showOutcome(item, outcome) {
   pairs.push(['Loss of the model', rounded(loss)], ['Cost of asking you', rounded(cost)]);
   $('pairs').replaceChildren(...pairs.flatMap(([name, value]) => [make('dt', {}, name), make('dd', {}, value)]));
   const most = Math.max(loss, cost) || 1;
-  $('bars').replaceChildren(...[['loss', loss], ['cost', cost]].map(([name, value]) =>
-    make('div', {class: `bar ${name}`}, name, make('i', {style: `width: ${100 * value / most}%`}))));
+  $('bars').replaceChildren(...[['loss', loss], ['cost', cost]].map(([name, value]) => {
+    const line = make('i');
+    line.style.width = `${100 * value / most}%`;  // the page allows no style in attributes
+    return make('div', {class: `bar ${name}`}, name, line);
+  }));
 }
 
 async function skip() {
