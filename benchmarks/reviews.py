@@ -34,7 +34,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
 import recuse
 from recuse.datasets import make_heteroscedastic
-from recuse.reviews import ReviewQueue
+from recuse.reviews import ReviewQueue, leases
 from recuse.reviews.learning import answered_rows, capped, effective_rows
 
 Floats = NDArray[np.float64]
@@ -81,9 +81,10 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def answer_all(queue: ReviewQueue, truth: dict[str, float]) -> None:
-    """Answer every row of a queue."""
-    while (lease := queue.lease("simulated")) is not None:
-        queue.answer(lease.id, lease.token, truth[lease.id])
+    """Answer every row of a queue, in one transaction, which saves most of the time."""
+    with queue._transaction() as connection:
+        while (lease := leases.give(connection, "simulated", "saving", 600.0, skipped=False)) is not None:
+            leases.answer(connection, lease.id, lease.token, truth[lease.id])
 
 
 def served_month(queue: ReviewQueue, loaded: Loaded, random: np.random.Generator, *, answer: bool) -> dict[str, float]:
@@ -92,7 +93,8 @@ def served_month(queue: ReviewQueue, loaded: Loaded, random: np.random.Generator
     for _ in range(DAYS):
         X, y = heavy_tailed(ROWS_A_DAY, random)
         decision = loaded.model.decide(X)
-        ids = asyncio.run(queue.record(loaded, X, decision, loaded.model.expected_loss(X)))
+        expected = decision.cost - decision.score  # the score is the loss saved by accepting
+        ids = asyncio.run(queue.record(loaded, X, decision, expected))
         truth |= {review: value for review, value in zip(ids, y, strict=True) if review is not None}
         losses.append((decision.prediction - y) ** 2)
         accepted.append(decision.accepted)
@@ -113,7 +115,7 @@ def month(arguments: argparse.Namespace) -> None:
     with scratch() as name:
         folder = Path(name)
         loaded, _, _ = fitted(folder, 1000, seed=0)
-        X, y = heavy_tailed(1_000_000, np.random.default_rng(1))
+        X, y = heavy_tailed(300_000, np.random.default_rng(1))
         decision = loaded.model.decide(X)
         expected_loss = float(((decision.prediction - y) ** 2)[decision.accepted].mean())
         held: dict[str, list[bool]] = {}
