@@ -56,7 +56,7 @@ def _results(distributed: Any, client: Any, job: Job, tasks: Iterator[Task]) -> 
         chosen = [] if errors else list(islice(tasks, count))
         return [client.submit(_run_task, job, task, retries=_RETRIES, pure=False) for task in chosen]
 
-    running = distributed.as_completed(submit(_AHEAD * threads))
+    running = distributed.as_completed(submit(_AHEAD * threads), loop=client.loop)
     for future in running:
         results, error = _outcome(distributed, future)
         yield from results

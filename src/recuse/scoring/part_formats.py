@@ -14,7 +14,7 @@ from recuse.files.names import file_format
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["encode_part", "joined", "output_format"]
+__all__ = ["encode_part", "joined", "output_format", "write_empty"]
 
 
 def output_format(path: str) -> str:
@@ -107,6 +107,14 @@ def joined(file: BinaryIO, kind: str) -> Iterator[Callable[[Path], object]]:
     joiner = _ArrowJoiner(file, kind)
     yield joiner.append
     joiner.close()
+
+
+def write_empty(path: Path, like: Path) -> None:
+    """Write a Parquet file without rows that has the columns of another one."""
+    parquet = import_extra("pyarrow.parquet", "files")
+    schema = parquet.read_schema(like)
+    with path.open("wb") as file:
+        _parquet_writer(file, schema).close()
 
 
 class _ArrowJoiner:

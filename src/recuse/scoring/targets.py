@@ -11,7 +11,7 @@ from typing import Any
 
 from recuse.files.atomic import check_writable
 from recuse.files.names import STANDARD_STREAM
-from recuse.scoring.part_formats import joined, output_format
+from recuse.scoring.part_formats import joined, output_format, write_empty
 from recuse.scoring.working_folder import PartStore
 
 __all__ = ["Targets", "in_order", "targets_of"]
@@ -61,9 +61,11 @@ class Targets:
                     file = stack.enter_context(drafts[place].open("wb"))
                     append, current = stack.enter_context(joined(file, self.kind)), place
                 append(store.path(number))
+        written = drafts[current]
         for draft, target in zip(drafts, self.files, strict=True):
-            if draft.exists():
-                _publish(draft, target)
+            if not draft.exists():  # an input without rows
+                write_empty(draft, written)
+            _publish(draft, target)
 
 
 def _publish(draft: Path, target: Path) -> None:
