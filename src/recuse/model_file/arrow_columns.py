@@ -141,5 +141,9 @@ def _whole(cells: Any) -> Any:
 
 
 def _series(column: ColumnSchema, cells: Any, index: pd.RangeIndex) -> pd.Series[Any]:
+    from pyarrow import types
+
+    if types.is_dictionary(cells.type) and any(chunk.dictionary.null_count for chunk in cells.chunks):
+        cells = cells.cast(cells.type.value_type)  # pandas has no missing category
     series: pd.Series[Any] = cells.to_pandas()
     return series.set_axis(index).rename(column.name)
