@@ -21,7 +21,7 @@ def jobs_on_cluster(scheduler: str | None, jobs: int) -> Iterator[int]:
     Parameters
     ----------
     scheduler : str or None
-        Address of the scheduler, such as "tcp://127.0.0.1:8786"; None to stay on this machine. The workers must have the
+        Address such as "tcp://127.0.0.1:8786"; None to stay on this machine. The workers must have the
         same files under the same paths, since they store their results themselves.
     jobs : int
         Number of processes without a cluster.

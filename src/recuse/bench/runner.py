@@ -102,7 +102,8 @@ def run_groups(
     reuse : Path, optional
         Another folder of finished groups, which is only read.
     jobs : int
-        Number of processes, as in joblib; it does not change the numbers. Surrogates that the user registered are known in them.
+        Number of processes, as in joblib; it does not change the numbers. Surrogates that the user registered are known
+        in them.
     threads : int
         Threads of each process; their number may change the rounding of sums.
     progress : bool
