@@ -4,13 +4,18 @@ import os
 import pickle
 import signal
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from joblib import parallel_config
+from joblib import Parallel, delayed, parallel_config
+from sklearn.linear_model import Ridge
 
 import recuse
+from recuse.bench import spec
+from recuse.bench.cluster import jobs_on_cluster
+from recuse.bench.runner import run_groups, table_groups
 from recuse.scoring import Scorer, score_files
 from scoring_runs import numbers, wait_for, write_parquet
 
@@ -105,8 +110,21 @@ def test_missing_columns_of_a_table_are_named(model):
 
 def test_fits_run_on_a_cluster_by_joblib(cluster):
     frame = numbers(120)
-    settings = {"cost": 1.0, "cv": 2, "random_state": 0}
+    settings = {"regressor": Ridge(), "risk": Ridge(), "cost": 1.0, "cv": 2, "random_state": 0}
     alone = recuse.RiskRejector(**settings).fit(frame, frame["x0"])
     with cluster.client.as_current(), parallel_config(backend="dask"):
         spread = recuse.RiskRejector(**settings, n_jobs=2).fit(frame, frame["x0"])
     np.testing.assert_allclose(spread.predict(frame), alone.predict(frame))
+
+
+def test_groups_of_a_paper_run_on_a_cluster(cluster, tmp_path):
+    whole = spec.load("rcr2023")
+    protocol = replace(whole.protocol, repeats=1, epochs=4, slow_start=1, learning_rates=(1e-2,))
+    paper = replace(whole, protocol=protocol, costs={"auto_mpg": (4.0,)})
+    groups = table_groups(paper, ["mlp"])[:2]
+    here = run_groups(groups, protocol, tmp_path / "here", progress=False)
+    with jobs_on_cluster(cluster.address, 1) as jobs:
+        there = run_groups(groups, protocol, tmp_path / "there", jobs=jobs, progress=False)
+        places = set(Parallel(n_jobs=jobs)(delayed(os.getpid)() for _ in range(4)))
+    assert places <= {worker.pid for worker in cluster.workers}
+    pd.testing.assert_frame_equal(there, here)

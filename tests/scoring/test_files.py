@@ -42,8 +42,7 @@ def hidden(folder):
     return [path for path in folder.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "csv.gz"])
+@pytest.mark.parametrize(("ending", "jobs"), [("parquet", 2), ("arrow", 1), ("csv", 2), ("csv.gz", 1), ("tsv", 1)])
 def test_parts_and_processes_do_not_change_the_decisions(model, tmp_path, small_parts, ending, jobs):
     frame = numbers(4500).assign(row=range(4500))
     source, output = tmp_path / f"in.{ending}", tmp_path / f"out.{ending}"
@@ -60,24 +59,23 @@ def test_parts_and_processes_do_not_change_the_decisions(model, tmp_path, small_
     assert hidden(tmp_path) == []
 
 
-@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "csv.gz", "tsv"])
+@pytest.mark.parametrize("ending", ["parquet", "csv.gz"])
 def test_the_output_is_the_same_to_the_byte_for_any_number_of_processes(model, tmp_path, small_parts, ending):
     source = write_parquet(numbers(5300), tmp_path / "in.parquet", group=1300)
-    outputs = [tmp_path / f"{jobs}.{ending}" for jobs in (1, 2, 3)]
-    for jobs, output in enumerate(outputs, start=1):
+    outputs = [tmp_path / f"{jobs}.{ending}" for jobs in (1, 3)]
+    for jobs, output in zip((1, 3), outputs, strict=True):
         score_files(model, source, output, jobs=jobs, keep=["x1"])
-    first, *others = (output.read_bytes() for output in outputs)
-    assert all(other == first for other in others)
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_run_that_is_killed_continues_to_the_same_output(model, tmp_path, kind):
+@pytest.mark.parametrize(("kind", "kills"), [("parquet", 3), ("csv", 1)])
+def test_a_run_that_is_killed_continues_to_the_same_output(model, tmp_path, kind, kills):
     frame = numbers(60_000)
     source, whole, output = tmp_path / f"in.{kind}", tmp_path / "whole.parquet", tmp_path / "out.parquet"
     write_parquet(frame, source, group=7000) if kind == "parquet" else write_table(frame, str(source))
     assert start(model, source, whole, 1).communicate()[1] == ""
     folder, moments = tmp_path / ".out.parquet.recuse", random.Random(0)
-    for stop in sorted(moments.sample(range(1, 40), 3)):
+    for stop in sorted(moments.sample(range(1, 40), kills)):
         process = start(model, source, output, moments.choice([1, 2]))
         wait_for(lambda: len(list(folder.glob("*/*.json"))) >= stop or process.poll() is not None)  # noqa: B023
         process.send_signal(signal.SIGKILL)
@@ -187,8 +185,7 @@ def test_outputs_among_the_inputs_are_refused(model, tmp_path, output, message):
         score_files(model, tmp_path / "in", f"{tmp_path}/{output}")
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize(("kind", "jobs"), [("parquet", 1), ("parquet", 2), ("csv", 1), ("csv", 2)])
 def test_errors_name_the_first_row_of_the_file(model, tmp_path, small_parts, kind, jobs):
     frame = numbers(6000)
     frame.loc[[3210, 5500], "x2"] = np.inf

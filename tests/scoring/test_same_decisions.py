@@ -5,11 +5,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from saved_estimators import CASES, FRAME, NEW_FEE, ROWS, Y
 from sklearn.base import clone
 
 import recuse
 from recuse.scoring import score_files
+from saved_estimators import CASES, FRAME, NEW_FEE, ROWS, Y
 
 KINDS = ["rcr", "cost per row", "cross-fitted, two targets", "range", "selective by cost", "risk", "kept cells"]
 

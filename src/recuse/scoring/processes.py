@@ -157,6 +157,7 @@ def worker() -> None:
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not mix with results
     source = sys.stdin.buffer
+    _limit_threads()
     try:
         runner = TaskRunner(pickle.load(source))
         while True:
@@ -169,6 +170,16 @@ def worker() -> None:
                 _send(results, error)
     except (EOFError, BrokenPipeError):  # the process that started this one has ended
         os._exit(0)
+
+
+def _limit_threads() -> None:
+    """Let pyarrow use one thread, since there is a process for each core."""
+    try:
+        import pyarrow
+    except ImportError:  # CSV files need none
+        return
+    pyarrow.set_cpu_count(1)
+    pyarrow.set_io_thread_count(1)
 
 
 def _send(file: IO[bytes], value: Any) -> None:
