@@ -35,7 +35,17 @@ def cluster(tmp_path_factory):
         start_dask("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", address)
     ]
     wait_for(address.exists)
-    worker = ("worker", "--scheduler-file", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+    worker = (
+        "worker",
+        "--scheduler-file",
+        address,
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--no-dashboard",
+        "--death-timeout",
+        60,
+    )
     workers = [start_dask(*worker, "--local-directory", folder) for _ in range(2)]
     from distributed import Client
 
