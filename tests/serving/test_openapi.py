@@ -5,7 +5,7 @@ import json
 import pytest
 
 from recuse.serving.settings import Settings, models_by_name
-from saved_estimators import TRAIN, Y
+from saved_estimators import TRAIN
 
 
 @pytest.mark.parametrize("model", ["risk", "fee", "array", "rows"])

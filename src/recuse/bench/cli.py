@@ -20,6 +20,9 @@ __all__ = ["app"]
 app = typer.Typer(help="Run the experiments of published papers.", no_args_is_help=True)
 
 _HEADERS = {"bayes_ratio": "x Bayes", "rank_correlation": "ranks"}  # short, for narrow screens
+SchedulerOption = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers run the groups, instead of --jobs.")
+]
 PaperOption = Annotated[str, typer.Option(help="Name of a paper, or the path of its TOML file.")]
 
 
@@ -42,26 +45,29 @@ def paper_command(
     reuse: Annotated[
         Path | None, typer.Option(help="Folder of `recuse bench methods`; its runs of AutoRejector are reused.")
     ] = None,
+    scheduler: SchedulerOption = None,
     figures: Annotated[bool, typer.Option(help="Also run and draw the figures.")] = True,
     paper: PaperOption = "rcr2023",
 ) -> None:
     """Run a paper's tables and figures and compare our numbers with the printed ones."""
+    from recuse.bench.cluster import jobs_on_cluster
     from recuse.bench.paper.run import run_paper
     from recuse.bench.spec import load
 
     with one_sentence_errors():
         chosen_costs = None if costs is None else [float(cost) for cost in _words(costs) or []]
-        written = run_paper(
-            load(paper),
-            _words(tables) or [],
-            output,
-            jobs=jobs,
-            repeats=repeats,
-            datasets=_words(datasets),
-            costs=chosen_costs,
-            reuse=reuse,
-            draw=figures,
-        )
+        with jobs_on_cluster(scheduler, jobs) as count:
+            written = run_paper(
+                load(paper),
+                _words(tables) or [],
+                output,
+                jobs=count,
+                repeats=repeats,
+                datasets=_words(datasets),
+                costs=chosen_costs,
+                reuse=reuse,
+                draw=figures,
+            )
     _print_tables(written, output)
 
 
@@ -106,26 +112,29 @@ def methods_command(
     reuse: Annotated[
         Path | None, typer.Option(help="Folder of `recuse bench paper`; its finished runs are reused.")
     ] = None,
+    scheduler: SchedulerOption = None,
     figures: Annotated[bool, typer.Option(help="Also draw the figures.")] = True,
     paper: PaperOption = "rcr2023",
 ) -> None:
     """Run all methods by a paper's protocol and rank them."""
+    from recuse.bench.cluster import jobs_on_cluster
     from recuse.bench.leaderboard.run import run_methods
     from recuse.bench.methods.registry import choose
     from recuse.bench.spec import load
 
     with one_sentence_errors():
         chosen = choose(_words(methods))
-        table, result = run_methods(
-            load(paper),
-            chosen,
-            output,
-            jobs=jobs,
-            repeats=repeats,
-            datasets=_words(datasets),
-            reuse=reuse,
-            draw=figures,
-        )
+        with jobs_on_cluster(scheduler, jobs) as count:
+            table, result = run_methods(
+                load(paper),
+                chosen,
+                output,
+                jobs=count,
+                repeats=repeats,
+                datasets=_words(datasets),
+                reuse=reuse,
+                draw=figures,
+            )
     console = Console()
     console.print(_rich_leaderboard(table, result.summary))
     console.print(f"Everything is in [bold]{output}[/]; open [bold]{output / 'README.md'}[/] first.")

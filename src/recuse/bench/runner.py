@@ -102,12 +102,13 @@ def run_groups(
     reuse : Path, optional
         Another folder of finished groups, which is only read.
     jobs : int
-        Number of processes; it does not change the numbers. Surrogates that the user registered are known in them.
+        Number of processes, as in joblib; it does not change the numbers. Surrogates that the user registered are known
+        in them.
     threads : int
         Threads of each process; their number may change the rounding of sums.
     progress : bool
     """
-    store = GroupStore(folder, protocol, reuse)
+    store = GroupStore(folder.absolute(), protocol, None if reuse is None else reuse.absolute())
     missing = [group for group in groups if store.load(group) is None]
     workers = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
     with progress_bar("running groups", total=len(groups), show=progress) as tell:

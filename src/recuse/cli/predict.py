@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +13,14 @@ import typer
 from recuse.cli.inputs import options
 from recuse.cli.inputs.costs import parse_cost
 from recuse.cli.printing.output import Output, counted, short
-from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
+from recuse.usage_errors import INTERRUPTED, UNUSABLE, UsageError, one_sentence_errors, print_error
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from recuse.decision import Decision
-    from recuse.model_file.served import ServedModel
+    from recuse.scoring.run import Engine, Run
+    from recuse.scoring.summary import ScoringSummary
 
 __all__ = ["predict"]
 
@@ -27,10 +29,13 @@ _SHOWN_ROWS = 10
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Model file of recuse fit or recuse.save.")],
-    data: Annotated[str, typer.Argument(help="Table with new rows: CSV, Parquet, Arrow, or - for standard input.")],
+    data: Annotated[
+        str,
+        typer.Argument(help="Table with new rows: CSV, Parquet, Arrow, a folder of Parquet files, or - for stdin."),
+    ],
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Table to write, or - for CSV on standard output."),
+        typer.Option("-o", "--output", metavar="FILE", help="Table or folder, or - for CSV on standard output."),
     ] = None,
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
@@ -39,6 +44,13 @@ def predict(
         list[str] | None, typer.Option(metavar="COLUMN", help="Column of the data to write, too; can be repeated.")
     ] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Write all columns of the data, too.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Processes; by default one for small files, else all cores.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local, or dask for a cluster; see --scheduler.")] = "local",
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
+    ] = None,
     encoding: options.Encoding = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -47,6 +59,7 @@ def predict(
     """Decide about the rows of a table: the prediction of each, and whether to accept it.
 
     The columns of the result are prediction, accepted, score, cost and, if the model has one, expected_loss.
+    Memory does not grow with the size of the data. The same command continues a run that was interrupted.
 
     \b
     Examples:
@@ -55,6 +68,7 @@ def predict(
       recuse predict cars.recuse new.parquet -o decisions.parquet --cost 12
       recuse predict certified.recuse new.csv --certificate 1
       recuse predict cars.recuse - -o - < new.csv | head
+      recuse predict cars.recuse 2024/ -o decisions/ --jobs 8
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
         to_stdout = output == "-"
@@ -64,21 +78,61 @@ def predict(
             raise UsageError("--keep and --keep-all cannot both be given")
         choice = parse_cost(cost, cost_money)
         _check_output(output)
+        workers = _engine_choice(jobs, engine, scheduler, output)
         printer = Output(as_json, quiet, to_stderr=to_stdout)
-        _run(model, data, output, choice, certificate, keep, keep_all, encoding, printer)
+        kept = _Kept(tuple(keep or ()), keep_all)
+        with _resumable(data, output, as_json=as_json):
+            _run(model, data, output, choice, certificate, kept, encoding, workers, printer)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    names: tuple[str, ...]
+    all: bool
+
+
+@dataclass(frozen=True)
+class _Workers:
+    jobs: int | None
+    engine: Engine
+    scheduler: str | None
+
+
+def _engine_choice(jobs: int | None, engine: str, scheduler: str | None, output: str | None) -> _Workers:
+    if engine == "local":
+        if scheduler is not None:
+            raise UsageError("--scheduler needs --engine dask")
+        return _Workers(jobs, "local", None)
+    if engine != "dask":
+        raise UsageError(f"--engine must be local or dask, got {engine!r}")
+    if scheduler is None:
+        raise UsageError("--engine dask needs --scheduler, such as --scheduler tcp://127.0.0.1:8786")
+    if jobs is not None or output in (None, "-"):
+        raise UsageError("--engine dask needs -o with a file, and no --jobs: the cluster has its own workers")
+    return _Workers(None, "dask", scheduler)
+
+
+@contextmanager
+def _resumable(data: str, output: str | None, *, as_json: bool) -> Iterator[None]:
+    """Say after an interruption that the finished parts are kept, if they are."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if data == "-" or output in (None, "-"):
+            raise
+        print_error("interrupted: the same command continues where this one stopped", as_json=as_json)
+        raise typer.Exit(INTERRUPTED) from interrupt
 
 
 def _check_output(output: str | None) -> None:
-    from recuse.files.atomic import check_writable
     from recuse.files.names import file_format
 
-    if output is None or output == "-":
+    if output is None or output == "-" or output.endswith("/") or Path(output).is_dir():
         return
     try:
         file_format(output)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    check_writable(output)
 
 
 def _run(
@@ -87,85 +141,69 @@ def _run(
     output: str | None,
     choice: Any,
     certificate: int | None,
-    keep: list[str] | None,
-    keep_all: bool,
+    kept: _Kept,
     encoding: str | None,
+    workers: _Workers,
     printer: Output,
 ) -> None:
     from recuse.cli.inputs import served_table
     from recuse.cli.inputs.certified import certified_choice
-    from recuse.cli.inputs.columns import check_column
-    from recuse.files.names import source_name
-    from recuse.files.tables import write_table
+    from recuse.scoring.run import open_run
 
-    model, source = served_table.load_model(path, choice), source_name(data)
+    model = served_table.load_model(path, choice)
     cost = served_table.chosen_cost(certified_choice(model, certificate, choice), model)
-    table = served_table.read_for(model, data, encoding)
-    kept = list(table.columns) if keep_all else list(dict.fromkeys(keep or []))
-    for name in kept:
-        check_column(table, name, "column to keep", source)
-    row_cost = served_table.row_costs(cost, model, table, source)
-    costs = {each for each in (cost, model.cost_) if isinstance(each, str)}
-    rows = served_table.rows_for(model, table, costs)
-    problems = served_table.problems_of(model, rows, source)
-    served_table.print_problems(problems, {*kept, *costs}, printer)
-    decision, decisions = _decide(model, rows, row_cost, certificate)
-    result = _with_kept(table[kept], decisions, printer)
-    if output is not None:
-        write_table(result, output)
-    else:
-        printer.say(_first_rows(result))
-    _summarise(decision, certificate, output, printer)
+    served_table.check_cost(cost, model)
+    with open_run(
+        path, data, cost=cost, certificate=certificate, keep=kept.names, keep_all=kept.all, encoding=encoding
+    ) as run:
+        renamed = [name for name, new in zip(run.plan.keep, run.plan.kept_as, strict=True) if name != new]
+        if renamed:
+            names = short(renamed, 10)
+            printer.warn(f"columns of the data with the name of a result are written as input_NAME: {names}")
+        summary, shown = _decisions(run, output, workers, printer)
+        used = {*run.plan.keep, *(each for each in (cost, model.cost_) if isinstance(each, str))}
+    served_table.print_problems(summary.problems, used, printer)
+    if output is None:
+        printer.say(_first_rows(shown, summary.rows))
+    _summarise(summary, certificate, output, printer)
     printer.finish(
         {
-            "rows": len(decision),
-            "accepted": int(decision.accepted.sum()),
-            "rejected": int((~decision.accepted).sum()),
+            "rows": summary.rows,
+            "accepted": summary.accepted,
+            "rejected": summary.rejected,
             "cost": cost,
             "certificate": certificate,
             "output": output,
-            "problems": served_table.problem_records(problems),
-            **({"decisions": result.to_dict("records")} if output is None else {}),
+            "problems": served_table.problem_records(summary.problems),
+            **({"decisions": shown.to_dict("records")} if output is None else {}),
         }
     )
 
 
-def _decide(
-    model: ServedModel, rows: pd.DataFrame, cost: Any, certificate: int | None
-) -> tuple[Decision, pd.DataFrame]:
-    """Return the decisions, and as a table with the expected loss if the model has one."""
-    from recuse.cli.inputs import served_table
-
-    decision = served_table.decide(model, rows, cost, certificate)
-    frame = decision.to_frame()
-    if model.info()["has_expected_loss"]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the report of the table has these problems
-            frame["expected_loss"] = model.expected_loss(rows)
-    return decision, frame
-
-
-def _with_kept(kept: pd.DataFrame, decisions: pd.DataFrame, printer: Output) -> pd.DataFrame:
-    """Put the kept columns before the decisions; a name that both have gets a prefix that makes it new."""
+def _decisions(run: Run, output: str | None, workers: _Workers, printer: Output) -> tuple[ScoringSummary, pd.DataFrame]:
+    """Return the summary and, without an output, the decisions to show: all for JSON, else the first ones."""
     import pandas as pd
 
-    taken = [name for name in kept.columns if name in decisions.columns]
-    if taken:
-        printer.warn(f"columns of the data with the name of a result are written as input_NAME: {short(taken, 10)}")
-    used, renamed = {*kept.columns, *decisions.columns}, {}
-    for name in taken:
-        renamed[name] = f"input_{name}"
-        while renamed[name] in used:
-            renamed[name] = f"input_{renamed[name]}"
-        used.add(renamed[name])
-    return pd.concat([kept.rename(columns=renamed), decisions], axis=1)
+    if output is None:
+        return run.collect(None if printer.as_json else _SHOWN_ROWS)
+    if output == "-":
+        import sys
+
+        sys.stdout.flush()
+        summary = run.write_stream(sys.stdout.buffer, jobs=workers.jobs, progress=not printer.silent)
+        sys.stdout.flush()  # here an error has a message
+        return summary, pd.DataFrame()
+    summary = run.write(
+        output, jobs=workers.jobs, engine=workers.engine, scheduler=workers.scheduler, progress=not printer.silent
+    )
+    return summary, pd.DataFrame()
 
 
-def _first_rows(result: pd.DataFrame) -> Table:
+def _first_rows(result: pd.DataFrame, rows: int) -> Table:
     from rich.table import Table
 
-    shown = min(len(result), _SHOWN_ROWS)
-    table = Table(title=f"First {shown} of {counted(len(result), 'row')}", title_justify="left", header_style="bold")
+    shown = min(rows, _SHOWN_ROWS)
+    table = Table(title=f"First {shown} of {counted(rows, 'row')}", title_justify="left", header_style="bold")
     for name in result.columns:
         table.add_column(options.escaped(str(name)), justify="right")
     for row in result.head(_SHOWN_ROWS).itertuples(index=False):
@@ -181,14 +219,15 @@ def _cell(value: Any) -> str:
     return options.escaped(f"{value!s:.40}")
 
 
-def _summarise(decision: Decision, certificate: int | None, output: str | None, printer: Output) -> None:
-    rejected = int((~decision.accepted).sum())
-    low, high = float(decision.cost.min()), float(decision.cost.max())
+def _summarise(summary: ScoringSummary, certificate: int | None, output: str | None, printer: Output) -> None:
+    low, high = summary.lowest_cost, summary.highest_cost
     cost = f"cost {low:g}" if low == high else f"costs from {low:g} to {high:g}"
-    accepted, by = len(decision) - rejected, "" if certificate is None else f" by certificate {certificate}"
+    by = "" if certificate is None else f" by certificate {certificate}"
+    if summary.resumed_rows:
+        printer.say(f"An earlier run had finished {counted(summary.resumed_rows, 'row')}.")
     printer.say(
-        f"{counted(len(decision), 'row')} at {cost}{by}: [bold green]{accepted:,} accepted[/], "
-        f"[bold]{rejected:,} rejected[/] ({decision.rejection_rate:.0%})."
+        f"{counted(summary.rows, 'row')} at {cost}{by}: [bold green]{summary.accepted:,} accepted[/], "
+        f"[bold]{summary.rejected:,} rejected[/] ({summary.rejection_rate:.0%})."
     )
     if output is not None and output != "-":
         printer.say(f"The decisions are in [bold]{options.escaped(output)}[/].")

@@ -22,6 +22,7 @@ __all__ = [
     "OUT_OF_RANGE",
     "WRONG_TYPE",
     "TableProblem",
+    "column_report",
     "table_report",
 ]
 
@@ -103,13 +104,24 @@ def table_report(schema: TableSchema, table: pd.DataFrame) -> list[TableProblem]
         problem
         for column in used
         if column.name in table.columns
-        for problem in _problems_of(column, table[column.name])
+        for problem in column_report(column, table[column.name])
     ]
     ignored = [TableProblem(name, IGNORED_COLUMN, len(table)) for name in table.columns if name not in known]
     return absent + cells + ignored
 
 
-def _problems_of(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[TableProblem]:
+def column_report(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[TableProblem]:
+    """Compare the cells of one column with those of the training rows.
+
+    Parameters
+    ----------
+    column : ColumnSchema
+    cells : Series
+
+    Yields
+    ------
+    TableProblem
+    """
     try:
         yield from _REPORTS[column.kind](column, cells)
     except ValueError:  # a type that cannot be converted, such as dates where numbers were

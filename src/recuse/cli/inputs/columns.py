@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from recuse.cli.printing.output import counted, short
+from recuse.phrases import counted, short
+from recuse.tabular.column_checks import (
+    check_cells,
+    check_column,
+    check_finite,
+    check_range,
+    costs_of,
+    not_negative,
+    numbers_of,
+)
 from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +116,7 @@ def labelled_table(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTa
     if roles.cost is not None:
         X[roles.cost] = costs_of(rows, roles.cost, source)
     check_finite(X, [name for name in features if name != roles.cost], source)
-    weights = None if roles.weights is None else _not_negative(rows, roles.weights, "weights column", source)
+    weights = None if roles.weights is None else not_negative(rows, roles.weights, "weights column", source)
     groups = None if roles.groups is None else _complete(frame[roles.groups], source)[known]
     return LabelledTable(X, y[known], groups, weights, int((~known).sum()))
 
@@ -124,84 +132,14 @@ def target_of(frame: pd.DataFrame, names: Sequence[str], source: str) -> Any:
     """Return the target as a Series, or several targets as a DataFrame; NaN where it is missing."""
     for name in names:
         check_column(frame, name, "target", source)
-    columns = {name: _numbers(frame, name, "target", source) for name in names}
+    columns = {name: numbers_of(frame, name, "target", source) for name in names}
     for name, values in columns.items():
-        _check_cells(values, values.abs() == math.inf, f"the target {name!r} of {source} must be finite")
+        check_cells(values, values.abs() == math.inf, f"the target {name!r} of {source} must be finite")
     if len(columns) == 1:
         return columns[names[0]]
     import pandas as pd
 
     return pd.DataFrame(columns)
-
-
-def check_column(frame: pd.DataFrame, name: str, role: str, source: str) -> None:
-    """Raise an error that suggests similar names if a table does not have a column."""
-    if name in frame.columns:
-        return
-    by_lower = {column.lower(): column for column in reversed(frame.columns)}
-    near = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
-    if near:
-        hint = f"did you mean {' or '.join(near)}?"
-    else:
-        hint = f"it has the {'column' if len(frame.columns) == 1 else 'columns'} {short(list(frame.columns), 10)}"
-    raise ValueError(f"the {role} {name!r} is not in {source}; {hint}")
-
-
-def costs_of(frame: pd.DataFrame, name: str, source: str) -> pd.Series[float]:
-    """Return a column as the costs of the rows."""
-    return _not_negative(frame, name, "cost column", source)
-
-
-def check_finite(frame: pd.DataFrame, names: Iterable[Any], source: str) -> None:
-    """Raise an error if a column of numbers has an infinite value."""
-    import pandas as pd
-
-    from recuse.tabular.cells import Kind, kind_of, read_numbers
-
-    for name in names:
-        column = frame[name]
-        if column.dtype.kind not in "iubMm" and column.notna().any() and kind_of(column) is Kind.NUMBER:
-            values = pd.Series(read_numbers(column)[0], index=column.index)
-            _check_cells(values, values.abs() == math.inf, f"column {name!r} of {source} must be finite")
-
-
-def check_range(values: pd.Series[float], low: float, high: float, name: str) -> None:
-    """Raise an error if a cost is outside the range that a model was fitted for."""
-    _check_cells(values, (values < low) | (values > high), f"{name} must be from {low:g} to {high:g}, as in training")
-
-
-def _not_negative(frame: pd.DataFrame, name: str, role: str, source: str) -> pd.Series[float]:
-    values = _numbers(frame, name, role, source)
-    wrong = ~((values >= 0) & (values < math.inf))
-    _check_cells(values, wrong, f"the {role} {name!r} of {source} must hold numbers >= 0")
-    return values
-
-
-def _check_cells(cells: pd.Series[Any], wrong: pd.Series[bool], rule: str) -> None:
-    """Raise an error that names the first wrong cell; rows count from 1, without the header."""
-    if wrong.any():
-        row = cells.index[wrong][0]
-        cell = cells[row]
-        shown = "a missing value" if cell != cell else f"{cell!r:.40}" if isinstance(cell, str) else f"{cell:g}"
-        more = "" if wrong.sum() == 1 else f" and {wrong.sum() - 1:,} more"
-        raise ValueError(f"{rule}, got {shown} in data row {row + 1:,}{more}")
-
-
-def _numbers(frame: pd.DataFrame, name: str, role: str, source: str) -> pd.Series[float]:
-    """Return a column as numbers, NaN for missing values and words such as "n/a"."""
-    import pandas as pd
-
-    from recuse.tabular.cells import MISSING_WORDS, Kind, kind_of, read_numbers
-
-    column = frame[name]
-    if column.dtype.kind == "M" or (column.notna().any() and kind_of(column) is Kind.DATE):
-        raise ValueError(f"the {role} {name!r} of {source} must hold numbers, got dates")
-    values, text = read_numbers(column)
-    cells = column.astype(object)
-    words = cells[text].map(lambda cell: str(cell).strip())
-    wrong = ~words.str.lower().isin(MISSING_WORDS) if len(words) else words.astype(bool)
-    _check_cells(words, wrong, f"the {role} {name!r} of {source} must hold numbers")
-    return pd.Series(values, index=column.index, name=name)
 
 
 def _complete(column: pd.Series[Any], source: str) -> pd.Series[Any]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recuse.cli.inputs.options import escaped
 from recuse.cli.printing.output import Output, counted, short
+from recuse.scoring.data_rows import data_rows
 from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,11 +18,12 @@ if TYPE_CHECKING:
 
     from recuse.cli.inputs.costs import CostChoice
     from recuse.decision import Decision
-    from recuse.model_file.schema import ColumnSchema, TableSchema
+    from recuse.model_file.schema import TableSchema
     from recuse.model_file.served import ServedModel
     from recuse.model_file.table_report import TableProblem
 
 __all__ = [
+    "check_cost",
     "chosen_cost",
     "data_rows",
     "decide",
@@ -36,8 +36,6 @@ __all__ = [
     "rows_for",
     "table_schema",
 ]
-
-_PLACE = re.compile(r"at row (\d+)(?: \(label (\d+)\))?")  # of the library, which counts from 0
 
 _LINES = {
     "wrong type": "{rows} with {example!r} where training had {expected}",
@@ -59,44 +57,22 @@ def load_model(path: Path, choice: CostChoice | None) -> ServedModel:
 
 def table_schema(model: ServedModel) -> TableSchema:
     """Return the columns that a model reads; raise an error if it reads images."""
-    from recuse.model_file.schema import TableSchema
+    from recuse.scoring.plan import table_schema as schema_of_table
 
-    if not isinstance(model.schema, TableSchema):
-        raise ValueError(f"{model.estimator} reads images, not tables: load the model in Python, with recuse.load")
-    return model.schema
+    return schema_of_table(model)
 
 
 def read_for(model: ServedModel, path: str, encoding: str | None) -> pd.DataFrame:
     """Read a table with the types that a model expects."""
     from recuse.files.tables import read_table
+    from recuse.scoring.cell_types import as_expected, text_columns
 
-    categories = {str(column.name): column for column in table_schema(model).columns if column.kind == "category"}
-    text = {name for name, column in categories.items() if any(isinstance(each.value, str) for each in column.levels)}
-    table = read_table(path, encoding=encoding, text_columns=text)
-    for name in categories:
+    columns = {str(column.name): column for column in table_schema(model).columns if column.kind == "category"}
+    table = read_table(path, encoding=encoding, text_columns=text_columns(columns))
+    for name, column in columns.items():
         if name in table.columns:
-            table[name] = _as_text(table[name]) if name in text else _as_values(table[name], categories[name])
+            table[name] = as_expected(column, table[name])
     return table
-
-
-def _as_text(cells: pd.Series[Any]) -> pd.Series[Any]:
-    """Return whole numbers and truth values of a Parquet or Arrow file as the text that a CSV file has."""
-    from pandas.api.types import infer_dtype
-
-    kind = infer_dtype(cells, skipna=True)
-    if kind == "floating" and (cells.dropna() % 1 == 0).all():  # whole numbers with gaps
-        return cells.astype(object).map(lambda cell: str(int(cell)), na_action="ignore")
-    if kind in ("boolean", "integer"):
-        return cells.astype(object).map(str, na_action="ignore")
-    return cells
-
-
-def _as_values(cells: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
-    """Return the truth values of a CSV file, where the training rows had truth values."""
-    values = {level.text.lower(): level.value for level in column.levels if isinstance(level.value, bool)}
-    if not values:
-        return cells
-    return cells.astype(object).map(lambda cell: values.get(str(cell).lower(), cell), na_action="ignore")
 
 
 def rows_for(model: ServedModel, table: pd.DataFrame, others: Iterable[str]) -> pd.DataFrame:
@@ -138,6 +114,14 @@ def chosen_cost(choice: CostChoice | None, model: ServedModel) -> float | str:
     return cost
 
 
+def check_cost(cost: float | str, model: ServedModel) -> None:
+    """Raise an error if a number is outside the range of costs that a model was fitted for."""
+    if model.cost_range_ is not None and not isinstance(cost, str):
+        low, high = model.cost_range_
+        if not low <= cost <= high:
+            raise ValueError(f"--cost must be from {low:g} to {high:g}, as in training, got {cost:g}")
+
+
 def row_costs(cost: float | str, model: ServedModel, table: pd.DataFrame, path: str) -> float | pd.Series[float]:
     """Return the cost for `decide`; raise an error if its column is missing or holds anything else."""
     from recuse.cli.inputs.columns import check_column, check_range, costs_of
@@ -148,9 +132,7 @@ def row_costs(cost: float | str, model: ServedModel, table: pd.DataFrame, path: 
         if model.cost_range_ is not None:
             check_range(values, *model.cost_range_, f"the cost column {cost!r} of {path}")
         return values
-    if model.cost_range_ is not None and not model.cost_range_[0] <= cost <= model.cost_range_[1]:
-        low, high = model.cost_range_
-        raise ValueError(f"--cost must be from {low:g} to {high:g}, as in training, got {cost:g}")
+    check_cost(cost, model)
     return cost
 
 
@@ -165,18 +147,6 @@ def decide(
         certified = model.certified(certificate - 1)
         known = certified.cost_given != "per row" and certified.cost_ is not None
         return certified.decide(rows, cost=None if known else cost)
-
-
-@contextmanager
-def data_rows(first: int = 0) -> Iterator[None]:
-    """Count rows in errors of the library as the command line does, if `first` is the label of the first row."""
-    try:
-        yield
-    except ValueError as error:
-        if not _PLACE.search(str(error)):
-            raise
-        text = _PLACE.sub(lambda found: f"in data row {int(found[2] or found[1]) + 1 - first:,}", str(error))
-        raise ValueError(text) from error
 
 
 def print_problems(problems: list[TableProblem], used: set[str], output: Output) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import typer
 from rich.console import Console, RenderableType
 
+from recuse.phrases import counted, short
+
 __all__ = ["Output", "counted", "plain", "short"]
 
 
@@ -100,26 +102,3 @@ def plain(value: Any) -> Any:
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas is not imported for this
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with a noun.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(2500, "row")
-    ('1 row', '2,500 rows')
-    """
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
-def short(names: list[str], most: int = 5) -> str:
-    """Join names, the first few of many.
-
-    Examples
-    --------
-    >>> short(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

@@ -1,0 +1,165 @@
+"""CSV files in blocks of rows, with types of columns that do not depend on the block."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+from recuse.files.csv_text import (
+    LEADING_ZERO,
+    CsvText,
+    check_encoding,
+    check_header,
+    csv_errors,
+    dialect_of,
+    has_leading_zeros,
+    line_errors,
+    parser_options,
+    parser_warnings_as_errors,
+    truth_columns,
+    whole_columns,
+)
+from recuse.files.names import STANDARD_STREAM, check_names, source_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ColumnType", "CsvBlocks", "open_csv"]
+
+ColumnType = Literal["text", "int64", "float64"]
+
+
+@contextmanager
+def open_csv(path: str, encoding: str | None = None) -> Iterator[CsvBlocks]:
+    """Open a CSV file; standard input, "-", is copied to a temporary file, since it is read several times."""
+    check_encoding(encoding or "utf-8-sig")
+    with TemporaryDirectory(prefix="recuse-") as folder:
+        copy = None
+        if path == STANDARD_STREAM:
+            copy = Path(folder) / "stdin.csv"
+            with copy.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file, 2**20)
+        yield CsvBlocks(CsvText(path, encoding or "utf-8-sig", copy=None if copy is None else str(copy)))
+
+
+class CsvBlocks:
+    """The rows of a CSV file in blocks.
+
+    Parameters
+    ----------
+    text : CsvText
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the columns.
+    decimal : str
+        The decimal sign.
+    position : int
+        Bytes of the file that are read.
+    """
+
+    def __init__(self, text: CsvText) -> None:
+        self._text = text
+        self.position = 0
+        with csv_errors(text.path), line_errors(text):
+            self._dialect = dialect_of(text)
+            check_header(text, self._dialect)
+            self.decimal = self._dialect.decimal
+            with text.open() as file, parser_warnings_as_errors():
+                self.names = list(self._reader(file, nrows=0).columns.map(str))
+        check_names(self.names, text.path)
+
+    @property
+    def size(self) -> int:
+        """Size of the file in bytes."""
+        return Path(self._text.copy or self._text.path).stat().st_size
+
+    def column_types(self, names: Iterable[str], rows: int) -> dict[str, ColumnType]:
+        """Read the whole file, and return the type of some columns as `read_table` would infer it.
+
+        Parameters
+        ----------
+        names : iterable of str
+        rows : int
+            Number of rows to read at once.
+        """
+        chosen = list(names)
+        if not chosen:
+            return {}
+        types: dict[str, ColumnType] = {}
+        for frame in self.blocks(rows):
+            truth = truth_columns(frame)
+            for name in chosen:
+                found: ColumnType = "text" if name in truth else _type_of(frame[name])
+                types[name] = found if name not in types else _common(types[name], found)
+        if has_leading_zeros(self._text, self._dialect):
+            codes = self._codes([name for name in chosen if types[name] != "text"], rows)
+            types.update(dict.fromkeys(codes, "text"))
+        return types
+
+    def _codes(self, names: list[str], rows: int) -> set[str]:
+        """Return the columns of whole numbers of which some have leading zeros."""
+        whole, codes = set(names), set[str]()
+        for numbers, text in zip(self.blocks(rows), self.blocks(rows, self.names), strict=True):
+            whole &= whole_columns(numbers)
+            codes |= {name for name in whole if text[name].str.match(LEADING_ZERO).any()}
+        return whole & codes
+
+    def blocks(self, rows: int, text_columns: Iterable[str] = ()) -> Iterator[pd.DataFrame]:
+        """Yield tables of at most `rows` rows, whose index continues that of the block before.
+
+        Parameters
+        ----------
+        rows : int
+        text_columns : iterable of str
+            Columns that are text; the types of the others are those of the block.
+
+        Raises
+        ------
+        ValueError
+            If a line has more cells than the header, or there are no rows.
+        """
+        first = 0
+        dtype = {name: str for name in text_columns if name in self.names}
+        with csv_errors(self._text.path), line_errors(self._text), self._text.open() as file:
+            with parser_warnings_as_errors():
+                reader = self._reader(file, dtype=dtype, chunksize=rows)
+            while (frame := _next_block(reader)) is not None:
+                frame.columns = frame.columns.map(str)
+                self.position = _position(file)
+                if first or len(frame):
+                    yield frame.set_axis(range(first, first + len(frame)), axis=0)
+                first += len(frame)
+        if not first:
+            raise ValueError(f"{source_name(self._text.path)} has no rows")
+
+    def _reader(self, file: Any, **options: Any) -> Any:
+        import pandas as pd
+
+        return pd.read_csv(file, **parser_options(self._dialect), **options)
+
+
+def _next_block(reader: Any) -> pd.DataFrame | None:
+    """Return the next block; the caller of a generator must not see its filters of warnings."""
+    with parser_warnings_as_errors():
+        return next(reader, None)
+
+
+def _position(file: Any) -> int:
+    """Return how many bytes of a file are read; those of the compressed file, if it is one."""
+    return int(getattr(file.buffer, "fileobj", file.buffer).tell())
+
+
+def _type_of(cells: pd.Series[Any]) -> ColumnType:
+    kind = cells.dtype.kind
+    return "int64" if kind in "iu" else "float64" if kind == "f" else "text"
+
+
+def _common(first: ColumnType, second: ColumnType) -> ColumnType:
+    return first if first == second else "text" if "text" in (first, second) else "float64"

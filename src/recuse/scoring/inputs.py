@@ -1,0 +1,147 @@
+"""Tables to score: their columns, and tasks with their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+from recuse.files.csv_blocks import ColumnType, CsvBlocks, open_csv
+from recuse.files.names import STANDARD_STREAM, file_format, source_name
+from recuse.model_file.served import ServedModel
+from recuse.scoring.plan import Plan, columns_to_read, model_columns, table_schema
+from recuse.scoring.sources.arrow_files import ArrowFile, column_names, file_parts, files_of
+from recuse.scoring.sources.csv_files import csv_parts, kept_types
+from recuse.scoring.sources.parts import Part
+from recuse.scoring.tasks import Task, tasks_of
+from recuse.tabular.column_checks import check_name
+
+__all__ = ["ArrowInputs", "CsvInputs", "Inputs", "open_inputs"]
+
+_LARGE_ROWS, _LARGE_BYTES = 400_000, 50_000_000  # from here on more processes pay
+
+
+class ArrowInputs:
+    """Parquet or Arrow files as one table.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = tuple(paths)
+        self._files = [ArrowFile(path) for path in paths]
+        self.names = column_names(self._files[0])
+        self.rows = sum(sum(file.sizes) for file in self._files)
+        if not self.rows:
+            raise ValueError(f"{self.paths[0]} has no rows")
+        self.total = self.rows
+
+    @property
+    def is_large(self) -> bool:
+        """Whether several processes pay."""
+        return self.rows >= _LARGE_ROWS
+
+    def columns(self, model: ServedModel, plan: Plan) -> tuple[str, ...]:
+        """Return the columns to read; raise an error if a file does not have them."""
+        for file in self._files:
+            names = column_names(file)
+            _check_columns(names, plan, file.path)
+            model_columns(model, names, plan.cost, file.path)
+        return tuple(columns_to_read(model, plan, self.names, self.paths[0]))
+
+    def parts(self, columns: Sequence[str]) -> list[Part]:
+        """Return the parts of all files."""
+        parts: list[Part] = []
+        for place, file in enumerate(self._files):
+            parts += file_parts(file, columns, place=place, number=len(parts))
+        return parts
+
+    def tasks(self, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
+        """Yield the tasks for parts that are not done."""
+        yield from tasks_of([part for part in self.parts(columns) if part.number not in done], jobs)
+
+    def progress(self, rows: int) -> int:
+        """Return how much of `total` is done."""
+        return rows
+
+
+class CsvInputs:
+    """A CSV file, or standard input.
+
+    Parameters
+    ----------
+    path : str
+    file : CsvBlocks
+    """
+
+    def __init__(self, path: str, file: CsvBlocks) -> None:
+        self.paths = (path,)
+        self._file = file
+        self.names = file.names
+        self.total = file.size
+        self._model: ServedModel | None = None
+        self._plan: Plan | None = None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether several processes pay."""
+        return self.total >= _LARGE_BYTES
+
+    def columns(self, model: ServedModel, plan: Plan) -> tuple[str, ...]:
+        """Return the columns to read; raise an error if the file does not have them."""
+        self._model, self._plan = model, plan
+        source = source_name(self.paths[0])
+        _check_columns(self.names, plan, source)
+        return tuple(columns_to_read(model, plan, self.names, source))
+
+    @cached_property
+    def _kept(self) -> dict[str, ColumnType]:
+        assert self._plan is not None
+        return kept_types(self._file, self._plan.keep)
+
+    def tasks(self, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
+        """Yield the tasks for parts that are not done; the rows before them are read again."""
+        assert self._model is not None
+        assert self._plan is not None
+        cost = self._plan.cost
+        schemas = {column.name: column for column in table_schema(self._model).columns}
+        found = model_columns(self._model, self.names, cost, source_name(self.paths[0]))
+        by_name = {name: schemas[each] for each, name in found.items()}
+        for part, rows, kept in csv_parts(self._file, by_name, cost, self._kept):
+            if part.number not in done:
+                yield Task((part,), rows[list(columns)], kept)
+
+    def progress(self, rows: int) -> int:
+        """Return how much of `total` is done."""
+        return self._file.position
+
+
+Inputs = ArrowInputs | CsvInputs
+
+
+@contextmanager
+def open_inputs(source: str, encoding: str | None = None) -> Iterator[Inputs]:
+    """Open a file, standard input ("-"), or a folder of Parquet files."""
+    if source == STANDARD_STREAM or (not Path(source).is_dir() and file_format(source) == "csv"):
+        if source != STANDARD_STREAM:
+            _check_exists(source)
+        with open_csv(source, encoding) as file:
+            yield CsvInputs(source, file)
+        return
+    _check_exists(source)
+    yield ArrowInputs(files_of(source))
+
+
+def _check_exists(path: str) -> None:
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist: check the path of the table")
+
+
+def _check_columns(names: Sequence[str], plan: Plan, source: str) -> None:
+    for name in plan.keep:
+        check_name(names, name, "column to keep", source)
+    if isinstance(plan.cost, str):
+        check_name(names, plan.cost, "cost column", source)

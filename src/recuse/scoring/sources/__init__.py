@@ -1,0 +1,1 @@
+"""Files to score, divided into parts of bounded size."""

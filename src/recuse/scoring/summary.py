@@ -1,0 +1,145 @@
+"""Counts, costs and problems of scored rows, by part and in total."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from recuse.model_file.schema import ColumnSchema, TableSchema
+from recuse.model_file.table_report import (
+    IGNORED_COLUMN,
+    MISSING_COLUMN,
+    NEW_CATEGORY,
+    NEW_MISSING,
+    OUT_OF_RANGE,
+    WRONG_TYPE,
+    TableProblem,
+)
+
+__all__ = ["PartSummary", "ScoringSummary", "merged_problems"]
+
+_ORDER = (MISSING_COLUMN, WRONG_TYPE, NEW_CATEGORY, NEW_MISSING, OUT_OF_RANGE, IGNORED_COLUMN)
+
+
+@dataclass(frozen=True)
+class PartSummary:
+    """What is known of one part of the output.
+
+    Attributes
+    ----------
+    rows, accepted : int
+    lowest_cost, highest_cost : float
+    problems : tuple of TableProblem
+        Differences from the training rows.
+    """
+
+    rows: int
+    accepted: int
+    lowest_cost: float
+    highest_cost: float
+    problems: tuple[TableProblem, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**{**values, "problems": tuple(TableProblem(**each) for each in values["problems"])})
+
+
+@dataclass(frozen=True)
+class ScoringSummary:
+    """What `score_files` did.
+
+    Attributes
+    ----------
+    rows, accepted : int
+    lowest_cost, highest_cost : float
+        Costs of the rows.
+    problems : list of TableProblem
+        Differences from the training rows, with the numbers of rows over all files.
+    resumed_rows : int
+        Rows that an earlier, interrupted run had finished.
+    output : str
+        The file or the folder that was written.
+
+    Examples
+    --------
+    >>> summary = ScoringSummary(rows=10, accepted=7, lowest_cost=6.0, highest_cost=6.0)
+    >>> summary.rejected, summary.rejection_rate
+    (3, 0.3)
+    """
+
+    rows: int = 0
+    accepted: int = 0
+    lowest_cost: float = math.inf
+    highest_cost: float = -math.inf
+    problems: list[TableProblem] = field(default_factory=list)
+    resumed_rows: int = 0
+    output: str = ""
+
+    @property
+    def rejected(self) -> int:
+        """Number of rejected rows."""
+        return self.rows - self.accepted
+
+    @property
+    def rejection_rate(self) -> float:
+        """Share of rejected rows."""
+        return self.rejected / self.rows if self.rows else math.nan
+
+    def plus(self, part: PartSummary, *, resumed: bool = False) -> Self:
+        """Add the counts and costs of a part; `merged_problems` adds up the problems."""
+        return replace(
+            self,
+            rows=self.rows + part.rows,
+            accepted=self.accepted + part.accepted,
+            lowest_cost=min(self.lowest_cost, part.lowest_cost),
+            highest_cost=max(self.highest_cost, part.highest_cost),
+            resumed_rows=self.resumed_rows + part.rows * resumed,
+        )
+
+
+def merged_problems(schema: TableSchema, problems: Iterable[TableProblem]) -> list[TableProblem]:
+    """Add up the problems of parts, in the order of the columns.
+
+    Examples
+    --------
+    >>> from recuse.model_file.schema import ColumnSchema
+    >>> schema = TableSchema((ColumnSchema("weight", "number", low=0.0, high=5.0),))
+    >>> far = TableProblem("weight", OUT_OF_RANGE, 2, "9", "0 to 5")
+    >>> farther = TableProblem("weight", OUT_OF_RANGE, 1, "-7", "0 to 5")
+    >>> [(each.rows, each.example) for each in merged_problems(schema, [far, farther])]
+    [(3, '-7')]
+    """
+    columns = {column.name: column for column in schema.columns}
+    merged: dict[tuple[str | int, str], TableProblem] = {}
+    for problem in problems:
+        key = problem.column, problem.problem
+        merged[key] = _sum(columns.get(problem.column), merged[key], problem) if key in merged else problem
+    places = {name: place for place, name in enumerate(columns)}
+    return sorted(merged.values(), key=lambda each: (places.get(each.column, len(places)), _ORDER.index(each.problem)))
+
+
+def _sum(column: ColumnSchema | None, first: TableProblem, second: TableProblem) -> TableProblem:
+    farther = (
+        column is not None
+        and first.problem == OUT_OF_RANGE
+        and _distance(column, second.example) > _distance(column, first.example)
+    )
+    return replace(second if farther else first, rows=first.rows + second.rows)
+
+
+def _distance(column: ColumnSchema, example: str) -> float:
+    """Return how far the example of a problem is outside the training range."""
+    assert column.low is not None
+    assert column.high is not None
+    date = column.kind == "date"
+    value = np.datetime64(example, "s").astype(np.int64).item() if date else float(example)
+    return max(column.low - value, value - column.high)

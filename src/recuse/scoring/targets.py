@@ -1,0 +1,125 @@
+"""Files that a run writes: one for all rows, or one for each input in a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recuse.files.atomic import check_writable
+from recuse.files.names import STANDARD_STREAM
+from recuse.scoring.part_formats import joined, output_format, write_empty
+from recuse.scoring.working_folder import PartStore
+
+__all__ = ["Targets", "in_order", "targets_of"]
+
+_PERMISSIONS = 0o777
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The files to write.
+
+    Attributes
+    ----------
+    place : Path
+        The file or the folder.
+    files : tuple of Path
+        One file, or one for each input.
+    kind : str
+        The format.
+    """
+
+    place: Path
+    files: tuple[Path, ...]
+    kind: str
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether there is one file for each input."""
+        return self.files != (self.place,)
+
+    def write(self, store: PartStore, parts: Iterable[tuple[int, int]]) -> None:
+        """Put the parts together, given as position of the input and number in order, and rename the results.
+
+        Parameters
+        ----------
+        store : PartStore
+        parts : iterable of tuple of int
+        """
+        drafts = [store.folder / f"{place}.{self.kind}" for place in range(len(self.files))]
+        with ExitStack() as stack:
+            append: Any = None
+            current = -1
+            for place, number in parts:
+                place = place if self.is_folder else 0
+                if place != current:
+                    stack.close()
+                    file = stack.enter_context(drafts[place].open("wb"))
+                    append, current = stack.enter_context(joined(file, self.kind)), place
+                append(store.path(number))
+        written = drafts[current]
+        for draft, target in zip(drafts, self.files, strict=True):
+            if not draft.exists():  # an input without rows
+                write_empty(draft, written)
+            _publish(draft, target)
+
+
+def _publish(draft: Path, target: Path) -> None:
+    """Put a finished file in the place of its final name; an existing file keeps its mode."""
+    target.parent.mkdir(exist_ok=True)
+    if target.exists():
+        draft.chmod(target.stat().st_mode & _PERMISSIONS)
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    draft.replace(target)
+
+
+def targets_of(output: str, source: str, paths: Sequence[str]) -> Targets:
+    """Return the files to write for an output path; it is a folder if it ends with "/" or is one.
+
+    Raises
+    ------
+    ValueError
+        If the output would be an input of the next run, or its name has no known ending.
+    OSError
+        If the output cannot be written.
+    """
+    place = Path(os.path.realpath(output))
+    if not output.endswith(("/", os.sep)) and not place.is_dir():
+        kind = output_format(output)
+        if place.parent == Path(source).resolve():
+            raise ValueError(f"{output} must not be in the folder {source} of the input: give another place")
+        check_writable(place)
+        return Targets(place, (place,), kind)
+    if source == STANDARD_STREAM:
+        raise ValueError(f"{output} must be a file, since standard input has no name, got a folder")
+    if place in (Path(source).resolve(), *(Path(path).resolve().parent for path in paths)):
+        raise ValueError(f"{output} must not be the folder of the input: give another folder")
+    files = tuple(place / Path(path).name for path in paths)
+    check_writable(place.with_name(place.name + ".recuse"))
+    return Targets(place, files, output_format(paths[0]))
+
+
+def in_order(results: Iterator[tuple[int, Any]], done: dict[int, Any]) -> Iterator[tuple[int, Any]]:
+    """Yield results by number, with those that were done before, as soon as all before them are there.
+
+    Examples
+    --------
+    >>> list(in_order(iter([(2, "c"), (1, "b")]), {0: "a"}))
+    [(0, 'a'), (1, 'b'), (2, 'c')]
+    """
+    waiting, number = dict(done), 0
+    while number in waiting:
+        yield number, waiting.pop(number)
+        number += 1
+    for found, result in results:
+        waiting[found] = result
+        while number in waiting:
+            yield number, waiting.pop(number)
+            number += 1
+    if waiting:
+        raise RuntimeError(f"part {number} is missing: start the run again")

@@ -1,0 +1,34 @@
+"""Tables to score, and processes that are started, awaited and killed."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+NAMES = [f"x{place}" for place in range(4)]
+
+
+def numbers(rows, seed=0):
+    return pd.DataFrame(np.random.default_rng(seed).normal(size=(rows, 4)), columns=NAMES)
+
+
+def write_parquet(frame, path, group=1000):
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path, row_group_size=group)
+    return path
+
+
+def start_dask(*arguments):
+    command = [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *map(str, arguments[1:])]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def wait_for(condition, limit=120):
+    end = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("the condition did not become true")
+        time.sleep(0.02)
