@@ -146,20 +146,21 @@ def kills(model: Path, source: Path, folder: Path, count: int, jobs: int) -> Non
     """Kill a run at random moments, run it to its end, and compare the output with that of a run without kills."""
     whole, output, moments = folder / "whole.parquet", folder / "killed.parquet", random.Random(0)
     seconds = measured(predict(model, source, whole, jobs)).wall
-    killed, partial = 0, 0
-    for _ in range(count):
+    killed = complete = attempts = partial = 0
+    while killed < count and attempts < 4 * count:
+        attempts += 1
         process = subprocess.Popen(predict(model, source, output, jobs), stderr=subprocess.DEVNULL)
-        time.sleep(moments.uniform(0.3, 0.9) * seconds)
-        killed += process.poll() is None
+        time.sleep(moments.uniform(0.1, 0.9) * seconds)
         process.kill()
-        process.wait()
-        if output.exists():  # the run was complete
+        killed += process.wait() != 0  # else the run had ended before
+        if output.exists():
+            complete += 1
             partial += not same(whole, output)
             output.unlink()
     measured(predict(model, source, output, jobs))
     left = [path.name for path in folder.iterdir() if path.name.startswith(".")]
     print(
-        f"\n{killed} of {count} runs killed; partial outputs: {partial}; "
+        f"\n{killed} runs killed in {attempts} attempts; outputs after an attempt: {complete}, partial: {partial}; "
         f"last output identical: {same(whole, output)}; hidden files left: {left}"
     )
 

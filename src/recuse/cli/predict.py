@@ -148,9 +148,12 @@ def _run(
 ) -> None:
     from recuse.cli.inputs import served_table
     from recuse.cli.inputs.certified import certified_choice
+    from recuse.cli.inputs.costs import check_money
+    from recuse.scoring.plan import ModelSource
     from recuse.scoring.run import open_run
 
-    model = served_table.load_model(path, choice)
+    model = ModelSource.of(path).load()  # `open_run` gets the same model, which is loaded once
+    check_money(choice, model.loss_.name)
     cost = served_table.chosen_cost(certified_choice(model, certificate, choice), model)
     served_table.check_cost(cost, model)
     with open_run(

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from recuse.model_file.errors import ModelFileError
 from recuse.model_file.schema import TableSchema
 from recuse.model_file.served import ServedModel, load
 
@@ -40,9 +41,13 @@ class ModelSource:
             header = json.dumps(model.info(), sort_keys=True, default=str).encode()
             return cls(hashlib.sha256(header + model.onnx_graph()).hexdigest(), None, model)
         path = Path(model).absolute()
-        if not path.is_file():
-            load(model)  # raises its own error
-        return cls(_checksum(path), str(path))
+        try:
+            source = cls(_checksum(path), str(path))
+            source.load()
+        except (OSError, ModelFileError):
+            load(model)  # the same error, with the path as it was given
+            raise
+        return source
 
     def load(self) -> ServedModel:
         """Return the model; raise an error if the file is not the same any more."""
