@@ -255,7 +255,8 @@ def float_array(values: Any, name: str) -> Floats:
             return values.to_numpy(dtype=np.float64, na_value=np.nan)
         return unmasked(values) if isinstance(values, np.ma.MaskedArray) else np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numeric, got {values!r:.80}") from error
+        shown = values.to_numpy().tolist() if is_pandas(values) else values
+        raise ValueError(f"{name} must be numeric, got {shown!r:.80}") from error
 
 
 def unmasked(values: np.ma.MaskedArray[Any, Any]) -> Floats:

@@ -51,6 +51,26 @@ def test_the_number_of_rows_is_limited(serve):
     assert (answer.status_code, answer.json()) == (413, {"error": "a request may have at most 3 rows, got 4"})
 
 
+def test_pages_of_other_sites_may_not_write(serve):
+    client = serve("cars")
+    for site, status in (("cross-site", 403), ("same-origin", 200), ("none", 200)):
+        assert client.post("/predict", json={"row": {}}, headers={"sec-fetch-site": site}).status_code == status
+    assert client.get("/models", headers={"sec-fetch-site": "cross-site"}).status_code == 200
+
+
+@pytest.mark.parametrize("length", ["\u00b2", "9" * 5000], ids=["superscript", "digits"])
+def test_an_odd_length_is_refused(serve, length):
+    answer = serve("cars").post("/predict", content=b"{}", headers={"content-length": length.encode("latin-1")})
+    assert answer.status_code == 413
+
+
+def test_head_answers_as_get(serve):
+    client = serve("cars", api_key="key")
+    assert [client.head(path).status_code for path in ("/", "/health", "/v2/health/ready")] == [200] * 3
+    assert client.head("/models").status_code == 401
+    assert client.head("/models", headers={"X-API-Key": "key"}).status_code == 200
+
+
 def test_compressed_bodies_are_refused(serve):
     assert serve("cars").post("/predict", content=b"", headers={"content-encoding": "gzip"}).status_code == 415
 

@@ -134,6 +134,7 @@ FP = {"name": "weight", "shape": [1], "datatype": "FP64", "data": [1.0]}
         pytest.param({"inputs": [{**FP, "datatype": "FP128"}]}, "datatype", id="datatype"),
         pytest.param({"inputs": [{**FP, "datatype": []}]}, "datatype", id="datatype as list"),
         pytest.param({"inputs": [{**FP, "data": ["x"]}]}, "cannot hold 'x'", id="text as number"),
+        pytest.param({"inputs": [{**FP, "datatype": "INT8", "data": [200]}]}, "cannot hold 200", id="outside the type"),
         pytest.param({"inputs": [{**FP, "data": None}]}, "in the list data", id="no data"),
         pytest.param({"inputs": [FP, FP]}, "different names", id="same name"),
         pytest.param({"inputs": [{**FP, "name": "x"}]}, "one for each column", id="unknown column"),
@@ -167,7 +168,7 @@ def test_bytes_that_cannot_be_read(serve, datatype, size, raw, words):
     assert words in answer.json()["error"]
 
 
-@pytest.mark.parametrize("length", ["-1", "x", "99999", "²"])
+@pytest.mark.parametrize("length", ["-1", "x", "99999", "²", pytest.param("9" * 5000, id="many digits")])
 def test_a_wrong_header_length(serve, length):
     headers = {"Inference-Header-Content-Length": length.encode()}
     answer = serve("cars").post("/v2/models/cars/infer", content=b"{}", headers=headers)

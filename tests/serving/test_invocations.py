@@ -64,6 +64,7 @@ def test_the_cost_is_a_parameter(serve):
         pytest.param({"dataframe_split": [1]}, "must be an object", id="split as list"),
         pytest.param({"dataframe_split": {"columns": ["a", "a"], "data": [[1, 2]]}}, "different", id="same names"),
         pytest.param({"dataframe_split": {"columns": ["a"], "data": [[1], [1, 2]]}}, "in row 1", id="ragged"),
+        pytest.param({"dataframe_split": {"columns": [["a"]], "data": [[1]]}}, "texts or numbers", id="list as name"),
         pytest.param({"dataframe_records": [[1]]}, "rows must be objects", id="records as lists"),
         pytest.param({"inputs": {"a": [1], "b": [1, 2]}}, "same number of values", id="ragged columns"),
         pytest.param({"inputs": {}}, "same number of values", id="no columns"),

@@ -72,13 +72,23 @@ def test_the_cost_can_be_a_column(serve):
     assert client.post("/predict", json={"row": {**row, "fee": 7.5}}).json()["decisions"][0]["cost"] == 7.5
     assert client.post("/predict", json={"row": {**row, "fee": 7.5}, "cost": 2}).json()["decisions"][0]["cost"] == 2
     assert client.post("/predict", json={"row": row}).status_code == 422
+    answer = client.post("/predict", json={"row": {**row, "fee": "much"}})
+    assert answer.json() == {"error": "cost column 'fee' must be numeric, got ['much']"}
+
+
+def test_a_whole_surrogate_pair_is_text(serve):
+    answer = serve("risk").post("/predict", content=b'{"row": {"town": "\\ud83d\\ude00"}}')
+    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
         pytest.param(b"", 400, "must be JSON", id="empty"),
-        pytest.param(b"\xff", 400, "must be JSON", id="not UTF-8"),
+        pytest.param(b"\xff", 400, "must be text in UTF-8, got the byte 0xff at position 0", id="not UTF-8"),
+        pytest.param(b'{"row": {"weight": 1%s}}' % (b"0" * 400), 422, "must be below 1.8e308", id="whole number"),
+        pytest.param(b'{"row": {}, "cost": 1%s}' % (b"0" * 400), 422, "must be below 1.8e308", id="large cost"),
+        pytest.param(b'{"row": {"weight": 1%s}}' % (b"0" * 5000), 400, "more than 4300 digits", id="many digits"),
         pytest.param(b'{"row": {"weight": NaN}}', 400, "NaN is not a number of JSON", id="NaN"),
         pytest.param(b"[" * 100_000, 400, "nested too deeply", id="nested"),
         pytest.param(b"[]", 422, 'either "row" or "rows"', id="list"),
@@ -98,7 +108,8 @@ def test_the_cost_can_be_a_column(serve):
         pytest.param(b'{"row": {}, "ids": [1]}', 422, "one text for each of 1 rows", id="id as number"),
         pytest.param(b'{"row": {}, "record": 1}', 422, "record must be true or false", id="record as number"),
         pytest.param(b'{"row": {"sold": 3}}', 422, "must hold dates or times", id="number as date"),
-        pytest.param(b'{"rows": [{"town": "\\ud800"}, {}]}', 422, "utf-8", id="half a surrogate pair"),
+        pytest.param(b'{"rows": [{"town": "\\ud800"}, {}]}', 400, r"pair, \ud800", id="half a surrogate pair"),
+        pytest.param(b'{"row": {}, "ids": ["\\uDFFF"]}', 400, r"pair, \udfff", id="half a surrogate pair in an id"),
     ],
 )
 def test_what_cannot_be_read_gets_one_sentence(serve, body, status, words):

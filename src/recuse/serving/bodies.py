@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,8 +14,17 @@ from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
 
-__all__ = ["check_cost", "parse_json", "table_of_columns", "table_of_csv", "table_of_lists", "table_of_records"]
+__all__ = [
+    "check_cost",
+    "decode_text",
+    "parse_json",
+    "table_of_columns",
+    "table_of_csv",
+    "table_of_lists",
+    "table_of_records",
+]
 
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _MISSING_WORDS = frozenset({"", "na", "nan", "n/a", "null", "none", "<na>", "nat"})
 
 
@@ -25,16 +36,41 @@ def parse_json(body: bytes, *, nan_is_missing: bool = False) -> Any:
     >>> parse_json(b'{"row": {"weight": 3000}}')
     {'row': {'weight': 3000}}
     """
+    text = decode_text(body)
     try:
-        text = body.decode("utf-8-sig")
-        return (_LENIENT if nan_is_missing else _STRICT).decode(text)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
-        raise RequestError(400, f"the body must be JSON: {reason}") from error
+        parsed = (_LENIENT if nan_is_missing else _STRICT).decode(text)
+    except RecursionError as error:
+        raise RequestError(400, "the body must be JSON: nested too deeply") from error
+    except json.JSONDecodeError as error:
+        raise RequestError(400, f"the body must be JSON: {error!s:.200}") from error
+    except ValueError as error:  # of int, whose message is about Python
+        most = sys.get_int_max_str_digits()
+        raise RequestError(400, f"the body must be JSON: a whole number has more than {most} digits") from error
+    if _SURROGATE.search(body):
+        _check_text(parsed)
+    return parsed
+
+
+def decode_text(body: bytes) -> str:
+    """Return the text of a body in UTF-8, with or without a byte order mark."""
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        found = f"{error.object[error.start]:#04x} at position {error.start}"
+        raise RequestError(400, f"the body must be text in UTF-8, got the byte {found}") from error
+
+
+def _check_text(parsed: Any) -> None:
+    """Raise a RequestError for a text with half of a surrogate pair, which UTF-8 cannot hold."""
+    try:
+        json.dumps(parsed, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        found = rf"\u{ord(error.object[error.start]):04x}"
+        raise RequestError(400, f"texts must be Unicode, got half of a surrogate pair, {found}") from error
 
 
 def _no_constant(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number of JSON, use null for a missing value")
+    raise RequestError(400, f"the body must be JSON: {constant} is not a number of JSON, use null for a missing value")
 
 
 def _missing(constant: str) -> Any:
@@ -102,6 +138,8 @@ def table_of_lists(loaded: LoadedModel, rows: Any, names: Sequence[Any] | None =
         raise RequestError(
             422, f"each row must have {len(names)} values, one for each column, got {found} in row {wrong[0]}"
         )
+    if any(isinstance(name, list | dict) for name in names):
+        raise RequestError(422, "column names must be texts or numbers")
     if len(set(map(str, names))) < len(names):
         raise RequestError(422, "column names must be different")
     return table_of_columns(loaded, dict(zip(map(str, names), map(list, zip(*rows, strict=True)), strict=True)))
@@ -109,10 +147,11 @@ def table_of_lists(loaded: LoadedModel, rows: Any, names: Sequence[Any] | None =
 
 def table_of_csv(loaded: LoadedModel, body: bytes) -> Any:
     """Return the rows of a CSV text with a header; empty cells and words such as NA are missing values."""
+    text = decode_text(body)
     try:
-        lines = [line for line in csv.reader(io.StringIO(body.decode("utf-8-sig"), newline=""), strict=True) if line]
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise RequestError(400, f"the body must be CSV in UTF-8: {error!s:.200}") from error
+        lines = [line for line in csv.reader(io.StringIO(text, newline=""), strict=True) if line]
+    except csv.Error as error:
+        raise RequestError(400, f"the body must be CSV: {error!s:.200}") from error
     if len(lines) < 2:
         raise RequestError(422, f"the body must have a header and at least one row, got {len(lines)} lines")
     kinds = {str(column.name): _cell_of_text(column) for column in _schema(loaded).columns}

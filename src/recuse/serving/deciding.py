@@ -136,6 +136,8 @@ def _decide(
         if question.count > most:
             raise RequestError(413, f"a request may have at most {most} rows, got {question.count}")
         decision, expected = question.loaded.model.decide_with_expected_loss(question.table, question.cost, warn=False)
-    except (ValueError, TypeError, OverflowError) as error:
+    except OverflowError as error:  # a whole number of hundreds of digits
+        raise RequestError(422, "numbers must be below 1.8e308 in size, got a larger one") from error
+    except (ValueError, TypeError) as error:
         raise RequestError(422, str(error)) from error
     return question, decision, expected

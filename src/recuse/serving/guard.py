@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import re
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
@@ -58,6 +59,8 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":  # as GET; the server sends no body
+            scope = {**scope, "method": "GET"}
         started, exchange = perf_counter(), _Exchange(scope, receive, send, self._settings.max_bytes)
         try:
             await self._handle(scope, exchange)
@@ -77,7 +80,7 @@ class Guard:
         if scope["path"] in OPEN_PATHS:
             await self._app(scope, exchange.receive, exchange.send)
             return
-        self._check(Headers(scope=scope))
+        self._check(scope["method"], Headers(scope=scope))
         self._at_work += 1
         try:
             async with asyncio.timeout(self._settings.timeout):
@@ -91,8 +94,10 @@ class Guard:
         finally:
             self._at_work -= 1
 
-    def _check(self, headers: Headers) -> None:
+    def _check(self, method: str, headers: Headers) -> None:
         """Raise a RequestError for a request that is not to be read."""
+        if method != "GET" and headers.get("sec-fetch-site") == "cross-site":  # browsers say so, and pages cannot
+            raise RequestError(403, "a page of another site may not send requests to this service")
         if self._key is not None and not hmac.compare_digest(_digest(_given_key(headers)), self._key):
             rule = "the request needs the API key, in the header Authorization: Bearer KEY or X-API-Key: KEY"
             raise RequestError(401, rule, {"WWW-Authenticate": "Bearer"})
@@ -100,8 +105,8 @@ class Guard:
             raise RequestError(503, f"{self._at_work} requests are at work: try again soon", {"Retry-After": "1"})
         if headers.get("content-encoding", "identity") != "identity":
             raise RequestError(415, f"the body must not be compressed, got {headers['content-encoding']!r:.80}")
-        length = headers.get("content-length", "")
-        if length.isdigit() and int(length) > self._settings.max_bytes:
+        length = headers.get("content-length", "0")
+        if re.fullmatch("[0-9]{1,18}", length) is None or int(length) > self._settings.max_bytes:
             raise _too_large(self._settings.max_bytes)
 
 

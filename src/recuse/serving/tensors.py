@@ -102,6 +102,9 @@ def _json_cells(data: Any, name: str, datatype: str, count: int) -> list[Any]:
     cells = list(_flat(data, _MOST_AXES))
     kinds = _CELLS.get(datatype, _CELLS["FP"] if datatype.startswith("FP") else (int,))
     wrong = [cell for cell in cells if cell is not None and type(cell) not in kinds]
+    if not wrong and "INT" in datatype:
+        limits = np.iinfo(_NUMBERS[datatype])
+        wrong = [cell for cell in cells if cell is not None and not limits.min <= cell <= limits.max]
     if wrong:
         raise RequestError(400, f"input {name!r:.80} of type {datatype} cannot hold {wrong[0]!r:.80}")
     return cells

@@ -31,28 +31,31 @@ __all__ = [
     "MODEL",
     "MODELS",
     "MODEL_READY",
+    "POSTED",
     "PREDICT",
     "READY",
     "SERVER",
     "VERSION",
     "error_answers",
     "json_answer",
+    "json_body",
     "operation",
 ]
 
 _ERRORS = {
     400: "The body cannot be parsed.",
     401: "The API key is missing or wrong.",
-    404: "There is no such model or version.",
+    403: "The request comes from a page of another site.",
+    404: "There is no such model, version or review.",
     409: "Somebody else has changed it meanwhile.",
     413: "The body is too large, or has too many rows.",
     415: "The body has a content type or encoding that is not supported.",
-    422: "The rows or costs cannot be decided about.",
+    422: "The body does not have what the route needs, or rows or costs cannot be decided about.",
     503: "Too many requests are at work.",
     504: "The request took too long.",
 }
 GUARDED = (401, 413, 415, 503, 504)  # what the limits answer on all routes but those of health
-_POSTED = (400, 404, 422, *GUARDED)
+POSTED = (400, 403, 404, 422, *GUARDED)
 
 
 def error_answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -81,7 +84,8 @@ def _query(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, 
     return {"name": name, "in": "query", "required": False, "description": description, "schema": dict(schema)}
 
 
-def _json_body(*schemas: Mapping[str, Any]) -> dict[str, Any]:
+def json_body(*schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a request whose body is JSON of one of some schemas."""
     schema = dict(schemas[0]) if len(schemas) == 1 else {"anyOf": [dict(each) for each in schemas]}
     return {"application/json": {"schema": schema}}
 
@@ -108,8 +112,8 @@ PREDICT = operation(
     json_answer(
         "One decision for each row.", object_of({"model": TEXT, "version": TEXT, "decisions": list_of(DECISION)})
     ),
-    *_POSTED,
-    body=_json_body(_ONE, _SEVERAL),
+    *POSTED,
+    body=json_body(_ONE, _SEVERAL),
     parameters=[_OF_MODEL, _EXPLAIN],
 )
 MODELS = operation("List the models", json_answer("The models, the default first.", list_of(DESCRIPTION)), *GUARDED)
@@ -120,9 +124,9 @@ _SPLIT = object_of({"columns": list_of(CELL), "data": _CELLS, "index": {"type": 
 INVOCATIONS = operation(
     "Decide about rows in a format of MLflow",
     json_answer("One decision for each row.", object_of({"predictions": list_of(DECISION)})),
-    *_POSTED,
+    *POSTED,
     body={
-        **_json_body(
+        **json_body(
             object_of({"dataframe_split": _SPLIT, **_PARAMS}, ["dataframe_split"]),
             object_of({"dataframe_records": list_of(ROW, minItems=1), **_PARAMS}, ["dataframe_records"]),
             object_of({"instances": {"anyOf": [list_of(ROW, minItems=1), _CELLS]}, **_PARAMS}, ["instances"]),
@@ -180,8 +184,8 @@ _INFERRED["content"]["application/octet-stream"] = {"schema": {"type": "string",
 INFER = operation(
     "Decide about rows in tensors",
     _INFERRED,
-    *_POSTED,
-    body=_json_body(
+    *POSTED,
+    body=json_body(
         object_of(
             {
                 "id": TEXT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -26,6 +27,9 @@ router = APIRouter(prefix="/v2")
 
 _HEADER_LENGTH = "Inference-Header-Content-Length"
 _COST = "cost"
+_PARTS: tuple[tuple[str, type, str], ...] = (
+    ("parameters", dict, "an object"), ("outputs", list, "a list"), ("id", str, "a text"),
+)  # fmt: skip
 
 
 @router.get("", **operations.SERVER)
@@ -99,15 +103,15 @@ def _split(body: bytes, header_length: str | None) -> tuple[dict[str, Any], byte
     """Return the JSON of a body, and the bytes after it."""
     length = len(body)
     if header_length is not None:
-        if not (header_length.isascii() and header_length.isdigit()) or int(header_length) > len(body):
+        if not re.fullmatch("[0-9]{1,18}", header_length) or int(header_length) > len(body):
             raise RequestError(400, f"{_HEADER_LENGTH} must be within the {len(body)} bytes of the body")
         length = int(header_length)
     content = parse_json(body[:length], nan_is_missing=True)
     if not isinstance(content, dict):
         raise RequestError(400, "the body must be an object with inputs")
-    for name, kind in (("parameters", dict), ("outputs", list), ("id", str)):
+    for name, kind, words in _PARTS:
         if not isinstance(content.get(name, kind()), kind):
-            raise RequestError(400, f"{name} must be of the type {kind.__name__}")
+            raise RequestError(400, f"{name} must be {words}")
     return content, body[length:]
 
 
