@@ -188,6 +188,10 @@ def test_the_summary_is_printed(files):
     summary = json_of("reviews", files.queue)
     assert summary["models"][0]["estimates"]["accepted_loss"]["answers"] > 0
     assert error_of("reviews", files.queue, "--version", "none").endswith("has no rows of version 'none'")
+    export = error_of("reviews", files.queue, "--version", "none", "--export", "-")
+    assert export.endswith("has no answers of version 'none' yet")
+    deletion = ("--version", "0a1b", "--delete-before", "2024-05-01")
+    assert "cannot both be given" in error_of("reviews", files.queue, *deletion, code=2)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

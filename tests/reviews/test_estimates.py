@@ -9,6 +9,7 @@ from recuse.audit.intervals import mean_interval
 from recuse.metrics import rcr_loss, row_losses
 from recuse.reviews import ReviewQueue
 from recuse.reviews.estimates import Answers, Stream, estimates_of, weighted_mean
+from recuse.reviews.summary import summary_of
 from review_runs import answer_all, record, rooms
 
 
@@ -31,6 +32,12 @@ def test_the_interval_is_wider_above_and_not_below_zero():
     assert found.high > high
     assert 0 <= found.low < found.value
     assert weighted_mean(np.array([0.0, 0.0, 9.0]), np.ones(3)).low >= 0
+
+
+def test_the_interval_of_the_saving_ends_at_the_cost_and_not_at_the_least_answer():
+    found = estimates_of(Stream(0, 9, 9.0, answers([]), answers([0.1, 0.4])))["saved_by_rejecting"]
+    assert found.value == pytest.approx(-0.75)
+    assert found.low == -1.0
 
 
 def test_the_interval_holds_the_mean_of_skewed_losses_at_unequal_weights():
@@ -90,6 +97,20 @@ def test_the_summary_has_the_measures_of_decided_rows(tmp_path, loaded):
     expected = rcr_loss(table["price"], decision.prediction, decision.accepted, 3.0)
     assert model["estimates"]["rcr_loss"]["value"] == pytest.approx(expected)
     assert model["notes"] == []
+
+
+def test_versions_with_different_losses_have_no_common_estimate(tmp_path, loaded):
+    path, table = tmp_path / "reviews.sqlite", rooms(40, seed=5)
+    with ReviewQueue.open(path, audit_share=1.0) as queue:
+        answer_all(queue, record(queue, loaded, table), table)
+        (before,) = queue.summary()["models"]
+        queue._connection.execute("INSERT INTO models VALUES (9, 'rooms', 'new', 'absolute', '{}', '[]')")
+        (model,) = queue.summary()["models"]
+    assert before["estimates"]["accepted_loss"]["value"] is not None
+    assert model["loss"] == "absolute, squared"
+    assert model["estimates"]["accepted_loss"]["value"] is None
+    assert model["notes"][0].startswith("The versions have different losses, absolute, squared")
+    assert summary_of(path, "0a1b")["models"][0]["estimates"] == before["estimates"]
 
 
 def test_the_summary_says_what_is_missing(tmp_path, loaded):

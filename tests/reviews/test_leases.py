@@ -6,7 +6,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from recuse.reviews import ReviewConflict, ReviewNotFound
+from recuse.reviews import QueueUnavailable, ReviewConflict, ReviewNotFound
 from review_runs import record, rooms
 
 
@@ -49,6 +49,23 @@ def test_rows_come_by_age_or_by_expected_saving(filled):
     assert saving == sorted(saving, reverse=True)
     with pytest.raises(ValueError, match="order must be one of saving, age, got 'size'"):
         filled.lease("Ada", "size")
+
+
+def test_a_lease_of_a_wrong_clock_does_not_keep_a_row(filled):
+    waiting, lease = filled.progress().waiting, filled.lease("Ada")
+    with closing(sqlite3.connect(filled.path)) as connection, connection:  # the clock was a year ahead
+        connection.execute("UPDATE reviews SET held_until = held_until + 366 * 86400 WHERE id = ?", (lease.id,))
+    assert (filled.progress().waiting, filled.progress().held) == (waiting, 0)
+    again = filled.lease("Ben")
+    assert again.id == lease.id
+    with pytest.raises(ReviewConflict, match="somebody else holds the row"):
+        filled.answer(lease.id, lease.token, 1.0)
+
+
+def test_a_damaged_queue_is_unavailable(filled):
+    filled._connection.execute("ALTER TABLE skips RENAME TO lost")
+    with pytest.raises(QueueUnavailable, match="the review queue cannot be used: no such table"):
+        filled.progress("Ada")
 
 
 def test_audited_rows_have_priorities_of_rejected_ones(filled):

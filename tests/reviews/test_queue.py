@@ -132,6 +132,23 @@ def test_rows_of_any_table_are_plain_values(table):
     assert [source.row(place) for place in (0, 1)] == [{"a": 1}, {"a": 2}]
 
 
+@pytest.mark.parametrize("name", ["prediction", "score"])
+def test_numbers_that_are_not_finite_are_refused(queue, loaded, name):
+    table = rooms(40, seed=1).drop(columns="price")
+    decision = loaded.model.decide(table)
+    place = int(np.flatnonzero(~decision.accepted)[0])
+    values = {part: getattr(decision, part).copy() for part in ("prediction", "accepted", "score", "cost")}
+    values[name][place] = np.nan
+    decision = Decision(**values)
+    with pytest.raises(ValueError, match=f"must have a finite {name}, row {place} has none"):
+        queue.submit(loaded, table, decision)
+
+
+def test_a_model_that_accepts_everything_can_be_audited(queue, loaded):
+    accepting = Decision(np.zeros(40), np.ones(40, bool), np.full(40, np.inf), np.ones(40))
+    assert any(queue.submit(loaded, rooms(40), accepting).result())
+
+
 def test_images_are_refused():
     with pytest.raises(ValueError, match=r"holds rows of tables, got an array of shape \(1, 3, 4, 4\)"):
         RowSource(np.zeros((1, 3, 4, 4)), [])

@@ -211,3 +211,7 @@ def test_images_are_one_tensor(tmp_path):
         assert outputs[0]["data"] == expected.prediction.tolist()
         assert client.post("/predict", json={"row": {}}).status_code == 422
         assert client.get("/metrics").status_code == client.get("/openapi.json").status_code == 200
+    with_queue = Settings({"tissue": tmp_path / "tissue.recuse"}, queue=tmp_path / "reviews.sqlite", audit_share=1.0)
+    with TestClient(create_app(with_queue)) as client:  # which holds rows of tables only
+        assert client.post("/v2/models/tissue/infer", **request).json()["outputs"] == outputs
+        assert client.get("/models").json()[0]["review_queue"] is False

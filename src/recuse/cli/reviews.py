@@ -53,11 +53,13 @@ def reviews(
     with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
         if export is not None and delete_before is not None:
             raise UsageError("--export and --delete-before cannot both be given: export first")
+        if version is not None and delete_before is not None:
+            raise UsageError("--version and --delete-before cannot both be given: rows of all versions are deleted")
         output = Output(as_json, quiet, to_stderr=export == "-")
         if delete_before is not None:
             _delete(queue, _day(delete_before), output)
             return
-        exported = None if export is None else _export(queue, export)
+        exported = None if export is None else _export(queue, export, version)
         _print(queue, version, export, exported, output)
 
 
@@ -77,11 +79,11 @@ def _delete(queue: Path, day: date, output: Output) -> None:
     output.finish({"deleted": vars(deleted)})
 
 
-def _export(queue: Path, path: str) -> int:
+def _export(queue: Path, path: str, version: str | None) -> int:
     from recuse.files.tables import write_table
     from recuse.reviews.learning import export_table
 
-    table = export_table(queue)
+    table = export_table(queue, version)
     write_table(table, path)
     return len(table)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from recuse.reviews.errors import QueueUnavailable
 
-__all__ = ["SCHEMA_VERSION", "connect", "prepare", "snapshot", "transaction"]
+__all__ = ["SCHEMA_VERSION", "clear_errors", "connect", "prepare", "snapshot", "transaction"]
 
 SCHEMA_VERSION = 1
 _APPLICATION = 0x72637573  # "rcus", in the header of the file
@@ -151,7 +151,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     QueueUnavailable
         If the file cannot be read or written; then nothing of the block is kept.
     """
-    with _clear_errors():
+    with clear_errors():
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
@@ -172,13 +172,14 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
         If the file cannot be read.
     """
     prepare(path, create=False)
-    with _clear_errors(), closing(connect(path)) as connection:
+    with clear_errors(), closing(connect(path)) as connection:
         connection.execute("BEGIN")
         yield connection
 
 
 @contextmanager
-def _clear_errors() -> Iterator[None]:
+def clear_errors() -> Iterator[None]:
+    """Raise a QueueUnavailable for errors of the file."""
     try:
         yield
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # errors of this package, not of the file

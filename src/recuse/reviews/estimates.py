@@ -65,7 +65,7 @@ class Stream:
     rejected: Answers
 
 
-def weighted_mean(values: Floats, weight: Floats) -> Estimate:
+def weighted_mean(values: Floats, weight: Floats, least: float = 0.0) -> Estimate:
     """Estimate the mean of a population from rows that were drawn with probabilities 1 / weight (Hajek).
 
     The interval is that of `recuse.audit.intervals.mean_interval` for the linearised values, with nominal errors of
@@ -75,6 +75,8 @@ def weighted_mean(values: Floats, weight: Floats) -> Estimate:
     Parameters
     ----------
     values, weight : ndarray of shape (n,)
+    least : float, default=0.0
+        No value of the population is below it, so the interval is not, either.
 
     Examples
     --------
@@ -88,7 +90,7 @@ def weighted_mean(values: Floats, weight: Floats) -> Estimate:
     influence = mean + weight / weight.mean() * (values - mean)
     low = mean_interval(influence, 1 - 2 * _TAIL_BELOW)[0]
     high = mean_interval(influence, 1 - 2 * _TAIL_ABOVE)[1]
-    return Estimate(mean, max(low, min(0.0, float(values.min()))), high, count)
+    return Estimate(mean, max(low, least), high, count)
 
 
 def estimates_of(stream: Stream) -> dict[str, Estimate]:
@@ -104,8 +106,13 @@ def estimates_of(stream: Stream) -> dict[str, Estimate]:
         "rcr_loss": _rcr_loss(stream, accepted),
         "false_acceptance_rate": _share(stream, high_loss=True),
         "false_rejection_rate": _share(stream, high_loss=False),
-        "saved_by_rejecting": weighted_mean(stream.rejected.loss - stream.rejected.cost, stream.rejected.weight),
+        "saved_by_rejecting": _saved(stream.rejected),
     }
+
+
+def _saved(rejected: Answers) -> Estimate:
+    least = -float(rejected.cost.max(initial=0.0))  # a loss of 0
+    return weighted_mean(rejected.loss - rejected.cost, rejected.weight, least)
 
 
 def _rcr_loss(stream: Stream, accepted: Estimate) -> Estimate:

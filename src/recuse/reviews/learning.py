@@ -157,20 +157,28 @@ def effective_rows(weight: Floats) -> float:
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
-def export_table(path: Path) -> pd.DataFrame:
-    """Return all answered rows with their answers, decisions and weights, for a file.
+def export_table(path: Path, version: str | None = None) -> pd.DataFrame:
+    """Return the answered rows with their answers, decisions and weights, for a file.
 
     Columns of the queue are named `review.answer` and so on, columns of the rows as they are.
+
+    Parameters
+    ----------
+    path : Path
+    version : str, optional
+        Only rows that this version of a model decided about.
     """
     import pandas as pd
 
     with snapshot(path) as connection:
         found = connection.execute(
             "SELECT reviews.*, models.name, models.version, models.targets FROM reviews "
-            "JOIN models ON models.number = model WHERE answer IS NOT NULL ORDER BY reviews.number"
+            "JOIN models ON models.number = model "
+            "WHERE answer IS NOT NULL AND (:version IS NULL OR version = :version) ORDER BY reviews.number",
+            {"version": version},
         ).fetchall()
     if not found:
-        raise ValueError(f"{path} has no answers yet")
+        raise ValueError(f"{path} has no answers{'' if version is None else f' of version {version!r}'} yet")
     rows = pd.DataFrame([json.loads(row["row"]) for row in found])
     facts = pd.DataFrame([_facts(row) for row in found])
     return pd.concat([rows, facts], axis=1)

@@ -22,6 +22,8 @@ __all__ = ["answer", "give", "progress", "release", "renew"]
 _NUMBERS = (int, float, np.integer, np.floating)
 _MOST_CHARACTERS = 100  # of the name of a reviewer
 _MOST_SECONDS = 86_400.0
+# a lease that ends after that was given while the clock was wrong
+_HELD = "(held_until > :now AND held_until <= :most)"
 _SORTED = {"saving": "priority DESC, number", "age": "number"}
 
 
@@ -33,8 +35,8 @@ def give(connection: sqlite3.Connection, reviewer: str, order: Order, seconds: f
     _check_seconds(seconds)
     hidden = "" if skipped else "AND NOT EXISTS (SELECT 1 FROM skips WHERE review = number AND reviewer = :name)"
     row = connection.execute(
-        f"SELECT * FROM reviews WHERE answer IS NULL AND held_until <= :now {hidden} ORDER BY {_SORTED[order]} LIMIT 1",
-        {"now": now, "name": name},
+        f"SELECT * FROM reviews WHERE answer IS NULL AND NOT {_HELD} {hidden} ORDER BY {_SORTED[order]} LIMIT 1",
+        {"now": now, "most": now + _MOST_SECONDS, "name": name},
     ).fetchone()
     if row is None:
         return None
@@ -91,8 +93,9 @@ def answer(connection: sqlite3.Connection, review: str, token: str, value: float
 def progress(connection: sqlite3.Connection, reviewer: str | None) -> Progress:
     """Count the rows of the queue; needs no transaction, and reads indices only."""
     (unanswered,) = connection.execute("SELECT COUNT(*) FROM reviews WHERE answer IS NULL").fetchone()
-    held = "SELECT COUNT(*) FROM reviews WHERE answer IS NULL AND held_until > 0 AND held_until > ?"
-    (taken,) = connection.execute(held, (time.time(),)).fetchone()
+    now = time.time()
+    held = f"SELECT COUNT(*) FROM reviews WHERE answer IS NULL AND held_until > 0 AND {_HELD}"
+    (taken,) = connection.execute(held, {"now": now, "most": now + _MOST_SECONDS}).fetchone()
     (answered,) = connection.execute("SELECT COUNT(*) FROM reviews WHERE answer IS NOT NULL").fetchone()
     yours = "SELECT COUNT(*), COALESCE(SUM(saved), 0.0) FROM reviews WHERE answered_by = ? AND answer IS NOT NULL"
     count, saved = connection.execute(yours, (reviewer,)).fetchone()
@@ -128,7 +131,8 @@ def _held(connection: sqlite3.Connection, review: str, token: str) -> tuple[sqli
         raise ReviewConflict(f"the lease was not given for review {review!r:.80}")
     if row["answer"] is not None:
         raise ReviewConflict(f"review {review!r:.80} was answered before")
-    if row["holder"] != token and row["held_until"] > time.time():
+    now = time.time()
+    if row["holder"] != token and now < row["held_until"] <= now + _MOST_SECONDS:
         raise ReviewConflict(f"the lease of review {review!r:.80} has ended, and somebody else holds the row")
     return row, lease["reviewer"]
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from recuse.decision import Decision
 from recuse.reviews import leases
-from recuse.reviews.database import connect, prepare, transaction
+from recuse.reviews.database import clear_errors, connect, prepare, transaction
 from recuse.reviews.recording import NamedModel, Recording
 from recuse.reviews.results import Lease, Order, Outcome, Progress
 from recuse.reviews.writer import Writer
@@ -204,7 +204,7 @@ class ReviewQueue:
 
     def progress(self, reviewer: str | None = None) -> Progress:
         """Count rows that wait, are held and are answered, and what the answers of a reviewer say."""
-        with self._lock:  # no transaction: it must not keep the writer waiting
+        with self._lock, clear_errors():  # no transaction: it must not keep the writer waiting
             return leases.progress(self._connection, reviewer)
 
     def summary(self) -> dict[str, Any]:

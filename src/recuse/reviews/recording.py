@@ -78,11 +78,23 @@ class Recording:
         _check_ids(ids)
         rejected = ~self.decision.accepted
         chosen = rejected | drawn(count, self.share)
+        self._check_numbers(chosen)
         rows: dict[int, dict[str, Any]] = {}
         if self.ids is not None or chosen.any():
             source = RowSource(self.table, _names(self.model.model))
             rows = {place: source.row(place) for place in range(count) if chosen[place] or ids[place] is not None}
         return _Rows(self, ids, rejected, chosen, rows, {place: digest_of(rows[place]) for place in rows if ids[place]})
+
+    def _check_numbers(self, chosen: NDArray[np.bool_]) -> None:
+        """Raise a ValueError for a row to review whose numbers allow neither a loss nor an order."""
+        prediction, expected = self.decision.prediction, self.expected_loss
+        unusable = {"prediction": ~np.isfinite(prediction), "score": np.isnan(self.decision.score)}
+        if expected is not None:
+            unusable["expected loss"] = np.isnan(expected)
+        for name, cells in unusable.items():
+            wrong = chosen & cells.reshape(len(chosen), -1).any(axis=1)
+            if wrong.any():
+                raise ValueError(f"a row for review must have a finite {name}, row {int(np.argmax(wrong))} has none")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from recuse.reviews.leases import progress
 
 __all__ = ["stream_of", "summary_of"]
 
+_NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 _FEW = 30  # answers to accepted rows, below which an interval is a rough one
 
 
@@ -61,17 +62,20 @@ def _model(connection: sqlite3.Connection, name: str, version: str | None) -> di
         f"SELECT COALESCE(SUM(accepted), 0) FROM counts WHERE share = 0 AND {_OF_MODEL}", chosen
     ).fetchone()[0]
     stream = stream_of(connection, name, version)
+    losses = sorted({row["loss"] for row in found})
     audits, rejections = kinds.get(False, (0, 0)), kinds.get(True, (0, 0))
     return {
         "name": name,
         "versions": [row["version"] for row in found],
-        "loss": found[0]["loss"] if found else None,
+        "loss": ", ".join(losses) or None,
         "accepted": stream.accepted_rows,
         "rejected": stream.rejected_rows,
         "audits": {"drawn": audits[0], "answered": audits[1]},
         "rejections": {"recorded": rejections[0], "answered": rejections[1]},
-        "estimates": {key: _plain(estimate) for key, estimate in estimates_of(stream).items()},
-        "notes": _notes(audits, rejections, unaudited),
+        "estimates": {
+            key: _plain(estimate if len(losses) == 1 else _NOTHING) for key, estimate in estimates_of(stream).items()
+        },
+        "notes": _notes(audits, rejections, unaudited, losses),
     }
 
 
@@ -104,9 +108,11 @@ def _plain(estimate: Estimate) -> dict[str, float | int | None]:
     }
 
 
-def _notes(audits: tuple[int, int], rejections: tuple[int, int], unaudited: int) -> list[str]:
+def _notes(audits: tuple[int, int], rejections: tuple[int, int], unaudited: int, losses: list[str]) -> list[str]:
     """Say what the estimates assume about the rows without an answer."""
     notes = []
+    if len(losses) > 1:
+        notes.append(f"The versions have different losses, {', '.join(losses)}: choose one version for estimates.")
     if audits[1] < _FEW:
         notes.append(f"{audits[1]} accepted rows have an answer: with fewer than {_FEW}, intervals are rough.")
     if audits[0] > audits[1]:

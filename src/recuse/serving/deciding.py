@@ -100,7 +100,7 @@ async def decide_body(request: Request, read: Callable[[bytes], Question]) -> De
         loop = asyncio.get_running_loop()
         question, decision, expected = await loop.run_in_executor(state.threads, _decide, state, read, body)
     reviews: list[str | None] = [None] * len(decision)
-    if state.queue is not None and question.record:
+    if state.queue is not None and question.record and question.loaded.reads_rows:
         reviews = await _record(state.queue, question, decision, expected)
     decided = Decided(question, decision, expected, reviews)
     state.metrics.add(decided)

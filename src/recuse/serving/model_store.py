@@ -47,6 +47,11 @@ class LoadedModel:
     training: pd.DataFrame | None = field(default=None, repr=False)
     column_names: Mapping[str, str | int] = field(default_factory=dict, repr=False)
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the model reads rows of tables, which a review queue can hold; others read images."""
+        return isinstance(self.model.schema, TableSchema)
+
     @classmethod
     def read(cls, name: str, path: Path, training: pd.DataFrame | None = None) -> LoadedModel:
         """Load a model file; raise a ModelFileError or an OSError if it cannot be used."""

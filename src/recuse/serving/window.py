@@ -49,7 +49,7 @@ class RecentRows:
             chosen = slice(None, None, -(-len(decision) // _SAMPLE))
             table, decision = table[chosen].copy(), decision[chosen]
             expected_loss = None if expected_loss is None else expected_loss[chosen]
-        self._pending.append((table, decision, expected_loss))
+        self._pending.append((table if self.loaded.reads_rows else None, decision, expected_loss))
 
     def digest(self) -> bool:
         """Compare the rows since the last call with the training rows; return whether there were any."""

@@ -20,8 +20,9 @@ router = APIRouter()
 async def models(request: Request) -> Response:
     """List the models, the default first."""
     state = request.app.state
-    queue = {"review_queue": state.settings.queue is not None}
-    return json_response([{**describe(state.models.get(name)), **queue} for name in state.models.names])
+    served = [state.models.get(name) for name in state.models.names]
+    queue = state.settings.queue is not None
+    return json_response([{**describe(each), "review_queue": queue and each.reads_rows} for each in served])
 
 
 def describe(loaded: LoadedModel) -> dict[str, Any]:
