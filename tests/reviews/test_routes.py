@@ -1,5 +1,6 @@
 """The routes of the review queue: what they answer, and errors as one sentence."""
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -82,13 +83,13 @@ def test_leases_are_renewed_and_released(client):
     [
         ("lease", [], 422, "the body must be an object with reviewer"),
         ("lease", {}, 422, "the body must have 'reviewer'"),
-        ("lease", {"reviewer": 3}, 422, "reviewer must be of type str, got int"),
+        ("lease", {"reviewer": 3}, 422, "reviewer must be a text, got 3"),
         ("lease", {"reviewer": " "}, 422, "reviewer must be a name of 1 to 100 characters, got ' '"),
         ("lease", {"reviewer": "Ada", "order": "size"}, 422, "order must be one of saving, age, got 'size'"),
         ("none/answer", {"lease": "x", "value": 1}, 404, "there is no review 'none'"),
         ("none/answer", {"lease": "x"}, 422, "the body must have 'value'"),
         ("none/release", {"lease": "x"}, 404, "there is no review 'none'"),
-        ("none/renew", {"lease": 1}, 422, "lease must be of type str, got int"),
+        ("none/renew", {"lease": 1}, 422, "lease must be a text, got 1"),
     ],
     ids=["list", "empty", "number", "blank", "order", "unknown", "no value", "release", "renew"],
 )
@@ -107,6 +108,27 @@ def test_a_row_of_somebody_else_is_a_conflict(client):
     assert (wrong.status_code, wrong.json()["error"]) == (422, "an answer must have 1 finite number, got 'seven'")
 
 
+def test_an_answer_is_not_stored_if_the_request_is_refused(client):
+    client.post("/predict", json={"rows": records(2)})
+    item = take(client)
+    for wrong in ({"value": 7, "reviewer": "\ud800"}, {"value": 7, "reviewer": 3}):
+        answer = client.post(f"/reviews/{item['id']}/answer", content=json.dumps({"lease": item["lease"], **wrong}))
+        assert answer.status_code in (400, 422)
+    assert client.get("/reviews/summary").json()["answered"] == 0
+
+
+def test_the_routes_need_the_key(model_path, tmp_path, serve):
+    settings = Settings({"rooms": model_path}, queue=tmp_path / "reviews.sqlite", api_key="secret")
+    with serve(create_app(settings)) as address, httpx.Client(base_url=address, timeout=60) as client:
+        assert client.get("/review").status_code == 200  # without rows
+        assert client.get("/reviews/summary").status_code == 401
+        for path in ("lease", "x/answer", "x/release", "x/renew"):
+            assert (
+                client.post(f"/reviews/{path}", json={"reviewer": "Ada", "lease": "x", "value": 1}).status_code == 401
+            )
+        assert client.get("/reviews/summary", headers={"X-API-Key": "secret"}).status_code == 200
+
+
 def test_a_queue_that_cannot_be_written_is_not_acknowledged(client, tmp_path):
     with closing(sqlite3.connect(tmp_path / "reviews.sqlite")) as connection, connection:
         connection.execute("ALTER TABLE counts RENAME TO lost")
@@ -123,8 +145,12 @@ def test_the_page_needs_no_other_host(client):
     assert "https://" not in page.text
 
 
-def test_the_bodies_are_described(client):
+def test_the_bodies_and_all_answers_are_described(client):
     paths = client.get("/openapi.json").json()["paths"]
+    errors = {"400", "401", "403", "404", "409", "413", "415", "422", "503", "504"}
+    for path, answers in {"lease": {"200", "204"}, "{review}/answer": {"200"}, "{review}/release": {"204"}}.items():
+        assert set(paths[f"/reviews/{path}"]["post"]["responses"]) == answers | errors
+    assert {"200", "401", "503"} < set(paths["/reviews/summary"]["get"]["responses"])
     for path, needed in {
         "lease": ["reviewer"],
         "{review}/answer": ["lease", "value"],

@@ -10,7 +10,7 @@ from fastapi import Response
 
 from recuse.serving.deciding import Decided
 
-__all__ = ["finite", "json_response", "records_of"]
+__all__ = ["finite", "finite_values", "json_response", "records_of"]
 
 
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
@@ -53,6 +53,21 @@ def finite(value: float | None) -> float | None:
     (2.5, None)
     """
     return value if value is not None and math.isfinite(value) else None
+
+
+def finite_values(value: Any) -> Any:
+    """Return plain values of any depth, with None for numbers that JSON does not have.
+
+    Examples
+    --------
+    >>> finite_values({"saved": -math.inf, "answer": [2.5]})
+    {'saved': None, 'answer': [2.5]}
+    """
+    if isinstance(value, dict):
+        return {name: finite_values(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [finite_values(each) for each in value]
+    return finite(value) if isinstance(value, float) else value
 
 
 def json_response(value: Any) -> Response:
