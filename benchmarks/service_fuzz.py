@@ -29,8 +29,10 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         make_models(folder)
-        with running(serve(folder / "auto.recuse", folder / "mlp.recuse")) as ((host, port), _):
+        queue = ["--queue", str(Path(temporary) / "reviews.sqlite"), "--audit-share", "0.5"]
+        with running([*serve(folder / "auto.recuse", folder / "mlp.recuse"), *queue]) as ((host, port), _):
             options = ["--max-time", str(arguments.seconds), "--seed", str(arguments.seed), "--continue-on-failure"]
             command = [arguments.schemathesis, "run", f"http://{host}:{port}/openapi.json", *options]
             return subprocess.run([*command, "--exclude-checks", _LEFT_OUT], cwd=temporary, check=False).returncode

@@ -100,3 +100,12 @@ def test_models_need_different_names(tmp_path):
 
 def test_a_key_is_not_shown(tmp_path):
     assert "secret" not in json.dumps(repr(Settings({"cars": tmp_path}, api_key="secret")))
+
+
+def test_the_key_is_described_if_there_is_one(serve):
+    described = serve("cars", api_key="key").get("/openapi.json", headers={"X-API-Key": "key"}).json()
+    assert set(described["components"]["securitySchemes"]) == {"bearer", "header"}
+    assert described["security"]
+    assert described["paths"]["/health"]["get"]["security"] == []
+    assert "security" not in described["paths"]["/predict"]["post"]
+    assert "security" not in serve("risk").get("/openapi.json").json()

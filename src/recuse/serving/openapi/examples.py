@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from recuse.model_file.schema import ColumnSchema, ImageSchema
+from recuse.serving.guard import OPEN_PATHS
 from recuse.serving.model_store import LoadedModel
 
 __all__ = ["describe_with_examples", "example_row"]
@@ -19,6 +20,8 @@ def describe_with_examples(app: FastAPI) -> dict[str, Any]:
     described: dict[str, Any] = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
+    if app.state.settings.api_key is not None:
+        _describe_key(described)
     loaded = app.state.models.get()
     row = example_row(loaded)
     if not row:
@@ -34,6 +37,17 @@ def describe_with_examples(app: FastAPI) -> dict[str, Any]:
     text = ",".join(map(str, row)) + "\n" + ",".join(json.dumps(cell) for cell in row.values()) + "\n"
     described["paths"]["/invocations"]["post"]["requestBody"]["content"]["text/csv"]["example"] = text
     return described
+
+
+def _describe_key(described: dict[str, Any]) -> None:
+    """Say how requests send the API key, and which routes need none."""
+    described.setdefault("components", {})["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+    described["security"] = [{"bearer": []}, {"header": []}]
+    for path in OPEN_PATHS & described["paths"].keys():
+        described["paths"][path]["get"]["security"] = []
 
 
 def _requests(row: dict[str, Any], cost: dict[str, float]) -> dict[str, dict[str, Any]]:
