@@ -71,12 +71,15 @@ def test_a_damaged_file_is_reported_once_and_the_old_model_stays(path, models, d
     assert store.reload() == ["cars"]
 
 
-def test_a_removed_file_changes_nothing(path):
+def test_a_removed_file_is_reported_once_and_the_model_stays(path, models, caplog):
     store = ModelStore({"cars": path})
     old = store.get()
     path.unlink()
-    assert store.reload() == []
+    assert store.reload() == store.reload() == []
     assert store.get() is old
+    assert caplog.messages == [f"the file of model cars is gone, version {old.version} stays"]
+    replace(path, models / "cars_again.recuse")
+    assert store.reload() == ["cars"]
 
 
 def test_the_same_content_is_the_same_version(path, models):

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 import recuse
 from recuse.cli import app
+from recuse.serving import Settings
+from recuse.serving import server as server_module
 from saved_estimators import TRAIN
 from service_runs import records, running, wait_until
 
@@ -105,6 +107,16 @@ def test_workers_share_the_socket_the_key_and_the_metrics(models, tmp_path):
         wait_until(lambda: _answers(client))
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
+
+
+def test_a_worker_that_finds_a_damaged_file_says_so_in_one_line(models, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(server_module, "_RETRY_SECONDS", 0.0)
+    damaged = tmp_path / "damaged.recuse"
+    damaged.write_bytes((models / "cars.recuse").read_bytes()[:-5])
+    with pytest.raises(SystemExit):
+        server_module._create_worker_app(Settings({"damaged": damaged}))
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("a worker cannot start: damaged.recuse is cut off")
 
 
 def _children(process):

@@ -71,6 +71,7 @@ class ServiceMetrics:
             **common,
         )
         self._children: dict[Any, Any] = {}
+        self._known_shares: dict[str, set[tuple[str, str]]] = {}
         self._windows: dict[str, RecentRows] = {}
         self._shown: dict[str, RecentRows] = {}
 
@@ -143,7 +144,7 @@ class ServiceMetrics:
 
     def _reset(self, gauge: Gauge, name: str, kept: Any) -> None:
         """Set the shares to 0 that are no longer in the window."""
-        known = self._children.setdefault(("shares", name), set())
+        known = self._known_shares.setdefault(name, set())
         for column, problem in known - set(kept):
             gauge.labels(name, column, problem).set(0)
         known.update(kept)

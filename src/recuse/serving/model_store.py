@@ -125,9 +125,12 @@ class ModelStore:
 
     def _reload(self, name: str) -> bool:
         signature = _signature(self._paths[name])
-        if signature is None or signature == self._signatures[name]:
+        if signature == self._signatures[name]:
             return False
-        self._signatures[name] = signature  # a damaged file is reported once
+        self._signatures[name] = signature  # a damaged or deleted file is reported once
+        if signature is None:
+            _log.warning("the file of model %s is gone, version %s stays", name, self._loaded[name].version)
+            return False
         try:
             return self._replace(name)
         except Exception as error:  # whatever a foreign file leads to, the old version must stay

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from tempfile import TemporaryDirectory
@@ -18,7 +20,11 @@ __all__ = ["run_server"]
 
 _BACKLOG = 2048
 _SWITCH_SECONDS = 0.001  # how long a small request waits for a thread that decides about a large one
+_RETRY_SECONDS = 3.0
 _GRACE_SECONDS = 5  # after the time-out of a request; what is open then was not sent by anybody
+
+
+_log = logging.getLogger("recuse.serving")
 
 
 def run_server(settings: Settings, host: str, port: int, workers: int, ready: Callable[[str], None]) -> None:
@@ -38,10 +44,9 @@ def run_server(settings: Settings, host: str, port: int, workers: int, ready: Ca
     uvicorn = import_extra("uvicorn", "serve")
     import_extra("fastapi", "serve")
     import_extra("prometheus_client", "serve")
-    factory = partial(_create_app, settings)
-    app = factory()  # raises an error if a file cannot be used
+    app = _create_app(settings)  # raises an error if a file cannot be used
     config = uvicorn.Config(
-        app if workers == 1 else factory,
+        app if workers == 1 else partial(_create_worker_app, settings),
         factory=workers > 1,
         workers=workers,
         loop="asyncio" if sys.platform == "win32" else "uvloop",
@@ -71,6 +76,16 @@ def _create_app(settings: Settings) -> Any:
     gc.freeze()  # models and modules stay: no collection needs to look at them
     sys.setswitchinterval(_SWITCH_SECONDS)
     return app
+
+
+def _create_worker_app(settings: Settings) -> Any:
+    """Create the application of a worker; one that replaces a dead worker may find a damaged or no model file."""
+    try:
+        return _create_app(settings)
+    except (OSError, ValueError) as error:
+        _log.error("a worker cannot start: %s", " ".join(str(error).split()))
+        time.sleep(_RETRY_SECONDS)  # it is replaced at once
+        raise SystemExit(1) from error
 
 
 def _run_workers(config: object, bound: socket.socket) -> None:

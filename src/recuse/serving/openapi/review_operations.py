@@ -13,6 +13,7 @@ _CHANGES = (409, *POSTED)
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer"}
 _SECONDS = {**NUMBER, "description": "Seconds since 1970."}
+_REVIEWER = {**TEXT, "minLength": 1, "maxLength": 100, "pattern": r"\S"}
 _TOKEN = {**TEXT, "description": "The token of the lease."}
 _VALUE = {"anyOf": [NUMBER, list_of(NUMBER)], "description": "A list if the model has several targets."}
 _PROGRESS = object_of(
@@ -46,7 +47,7 @@ LEASE = operation(
         ),
     ),
     *_CHANGES,
-    body=_body({"reviewer": TEXT}, {"order": {"enum": ["saving", "age"]}, "skipped": _FLAG}),
+    body=_body({"reviewer": _REVIEWER}, {"order": {"enum": ["saving", "age"]}, "skipped": _FLAG}),
 )
 LEASE["responses"][204] = {
     "description": "No row is waiting.",
