@@ -105,3 +105,13 @@ def test_training_rows_without_a_column_of_the_model_are_refused(folder, tmp_pat
     settings = Settings({"cars": folder / "cars.recuse"}, training={"cars": tmp_path / "short.csv"})
     with pytest.raises(ValueError, match="must have the columns of the model, 'weight' is not there"):
         create_app(settings)
+
+
+def test_a_large_table_of_training_rows_is_sampled(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("recuse.report.neighbours.MOST_ROWS", 50)
+    table = pd.read_csv(folder / "cars.csv").sort_values("weight")
+    table.to_csv(tmp_path / "sorted.csv", index=False)
+    settings = Settings({"cars": folder / "cars.recuse"}, training={"cars": tmp_path / "sorted.csv"})
+    rows = create_app(settings).state.models.get("cars").training
+    assert len(rows) == 50
+    assert rows["weight"].median() == pytest.approx(table["weight"].median(), rel=0.2)  # not the lightest ones

@@ -219,6 +219,13 @@ def test_many_rows_have_counts_a_filter_and_their_reasons(page, address):
     assert 0 < accepted < len(rows) == len(answers)
     assert f"predicts {accepted} rows and leaves {len(rows) - accepted} to experts" in text(page, "total")
     assert text(page, "table-notes") == "The model does not read note."
+    saved = [
+        page.execute_script(f"return brief(totals(state.batch.decisions).{than})")
+        for than in ("always_ask", "always_predict")
+    ]
+    assert page.find_element(By.CSS_SELECTOR, ".tile.main dd").text == min(
+        saved, key=lambda each: float(each.replace(",", ""))
+    )
     page.find_element(By.CSS_SELECTOR, "[data-filter=rejected]").click()
     shown = page.find_elements(By.CSS_SELECTOR, "#table tbody tr")
     assert len(shown) == len(rows) - accepted

@@ -90,10 +90,9 @@ def _neighbours(loaded: LoadedModel, frame: pd.DataFrame) -> list[list[dict[str,
     """Return the nearest training rows of each row; None without a table of training rows that fits the model."""
     if loaded.training is None or _absent(loaded):
         return None
-    from recuse.report.neighbours import MOST_ROWS, row_distances
+    from recuse.report.neighbours import row_distances
 
-    columns = _used(loaded)
-    training = loaded.training.iloc[:MOST_ROWS]
+    columns, training = _used(loaded), loaded.training
     distances = row_distances(frame, _named(training, columns), columns)
     places = np.argsort(distances, axis=1, kind="stable")[:, :_NEIGHBOURS]
     targets = _targets(loaded)

@@ -62,7 +62,7 @@ function drawBatch() {
   const share = count => `${count.toLocaleString('en')} (${Math.round(100 * count / sum.rows)}%)`;
   $('tiles').replaceChildren(tile('Rows', sum.rows.toLocaleString('en')), tile('Predict', share(sum.accepted), 'predict'),
     tile('Ask an expert', share(asked), 'expert'),
-    ...(sum.known ? [tile('Expected saving', brief(sum.always_ask + sum.always_predict), 'main')] : []));
+    ...(sum.known ? [tile('Saves at least', brief(Math.min(sum.always_ask, sum.always_predict)), 'main')] : []));
   for (const button of document.querySelectorAll('[data-filter]')) button.setAttribute('aria-pressed', String(button.dataset.filter === state.filter));
   const waiting = batch.decisions.filter((each, place) => !each.accepted && !batch.reviews.has(place)).length;
   $('send-all').hidden = !state.model.review_queue || !waiting;

@@ -32,7 +32,7 @@ function fieldHint(column) {
   }
   if (column.low === null || column.low === undefined) return column.name === state.scale.column ? 'cost of an expert' : '';
   const day = seconds => new Date(seconds * 1000).toISOString().slice(0, 10);
-  return column.kind === 'date' ? `${day(column.low)} to ${day(column.high)}` : `${show(column.low)} to ${show(column.high)}`;
+  return column.kind === 'date' ? `${day(column.low)} to ${day(column.high)}` : `${plainNumber(column.low, 6)} to ${plainNumber(column.high, 6)}`;
 }
 
 function editRow(event) {
@@ -146,4 +146,4 @@ function targetLines(neighbours) {
 const sameCell = (name, near) => String(state.row.values[name] ?? '') === String(near.row[name] ?? '');
 const targetName = () => /^target \d+$/.test(state.model.targets[0]) ? 'target' : state.model.targets[0];
 const numeric = name => state.columns.find(column => column.name === name)?.kind === 'number' ? 'number' : '';
-const shownCell = cell => cell === null || cell === undefined ? '\u2013' : typeof cell === 'number' ? show(cell) : String(cell);
+const shownCell = cell => cell === null || cell === undefined ? '\u2013' : typeof cell === 'number' ? plainNumber(cell) : String(cell);

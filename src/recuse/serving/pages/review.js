@@ -1,26 +1,9 @@
 // Gives rows of the review queue to a reviewer, one at a time, and shows how the model would have done.
-'use strict';
-
-const $ = id => document.getElementById(id);
 const POLL = 10_000, HEARTBEAT = 120_000, ABSENT = 600_000;  // milliseconds
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const state = {reviewer: '', order: 'saving', item: null, busy: false, skipped: false, active: Date.now(), poll: 0};
 
-/** Create an element; texts become text nodes, so that nothing in the rows can be markup. */
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
-
-function shown(value) {
-  if (typeof value !== 'number') return String(value);
-  const size = Math.abs(value);
-  return size !== 0 && (size >= 1e9 || size < 1e-4)
-    ? value.toExponential(3)
-    : value.toLocaleString('en', {maximumSignificantDigits: Number.isInteger(value) ? 15 : 6});
-}
+const shown = value => typeof value === 'number' ? plainNumber(value) : String(value);
 const rounded = value => Math.abs(value) >= 1e7
   ? value.toExponential(2) : value.toLocaleString('en', {maximumSignificantDigits: 3});
 const several = (count, noun) => `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
@@ -48,17 +31,6 @@ async function ask(path, body, options = {}) {
   return content;
 }
 
-function askForKey(refused) {
-  const dialog = $('key-dialog');
-  $('key-alert').hidden = !refused;
-  $('key').value = '';
-  if (!dialog.open) dialog.showModal();
-  return new Promise(resolve => dialog.addEventListener('close', () => {
-    sessionStorage.setItem('recuse-key', $('key').value);
-    resolve();
-  }, {once: true}));
-}
-
 function say(id, text) {
   $(id).hidden = !text;
   $(id).textContent = text;
@@ -76,7 +48,7 @@ async function once(task) {
     if (error.status === 404 || error.status === 409) await next().catch(later => say('alert', later.message));
   } finally {
     state.busy = $('submit').disabled = $('skip').disabled = false;
-    if (state.item) firstEmpty()?.focus();
+    if (state.item) toFill()?.focus();
   }
 }
 
@@ -119,7 +91,7 @@ function showItem(item) {
     type: 'text', inputmode: 'decimal', id: `value-${place}`, autocomplete: 'off', 'aria-describedby': 'problem'}))));
   say('problem', '');
   showProgress(item.progress);
-  firstEmpty().focus({preventScroll: true});
+  toFill().focus({preventScroll: true});
 }
 
 function showProgress(progress) {
@@ -130,7 +102,7 @@ function showProgress(progress) {
 }
 
 const inputs = () => [...$('fields').querySelectorAll('input')];
-const firstEmpty = () => inputs().find(input => !input.value.trim()) ?? inputs()[0];
+const toFill = () => inputs().find(input => input.hasAttribute('aria-invalid')) ?? inputs().find(input => !input.value.trim()) ?? inputs()[0];
 
 /** Return the numbers that were entered, or null after saying what is wrong. */
 function entered() {

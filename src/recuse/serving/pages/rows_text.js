@@ -1,4 +1,3 @@
-'use strict';
 // Tables that people paste or drop: CSV or tab-separated text to rows of the model's columns.
 
 /** Return the separator of a text: the most frequent one of the first line, outside quotes. */

@@ -1,20 +1,8 @@
-// The state of the page, elements, and requests to the service.
+// The state of the decision page, and its requests to the service.
 
-const $ = id => document.getElementById(id);
 const PAUSE = 160, CHUNK = 2000, PAGE = 100;  // milliseconds; rows of one request; rows that are shown at once
 const state = {models: [], model: null, columns: [], scale: null, cost: null, row: null, answer: null, batch: null,
   selected: null, filter: 'all', limit: PAGE, timer: 0, inFlight: {}, errors: {}, versions: new Set()};
-
-/** Create an element; texts become text nodes, so that nothing in the rows can be markup. */
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== false) element.setAttribute(name, value === true ? '' : value);
-  }
-  element.append(...children);
-  return element;
-}
 
 async function ask(path, body = null, signal = undefined) {
   const key = sessionStorage.getItem('recuse-key');
@@ -32,17 +20,6 @@ async function ask(path, body = null, signal = undefined) {
   const content = await answer.json().catch(() => ({error: `The service answered with status ${answer.status}.`}));
   if (!answer.ok) throw new Error(content.error ?? `The service answered with status ${answer.status}.`);
   return content;
-}
-
-function askForKey(refused) {
-  const dialog = $('key-dialog');
-  $('key-alert').hidden = !refused;
-  $('key').value = '';
-  if (!dialog.open) dialog.showModal();
-  return new Promise(resolve => dialog.addEventListener('close', () => {
-    sessionStorage.setItem('recuse-key', $('key').value);
-    resolve();
-  }, {once: true}));
 }
 
 /** Run a task that replaces the one of the same name; errors are shown, except that it was replaced. */

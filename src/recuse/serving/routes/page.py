@@ -10,7 +10,10 @@ __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
-_SCRIPTS = ("rows_text.js", "cost_scale.js", "answer.js", "service.js", "one_row.js", "many_rows.js", "decide.js")
+_SCRIPTS = (
+    *("elements.js", "rows_text.js", "cost_scale.js", "answer.js", "service.js", "one_row.js", "many_rows.js"),
+    "decide.js",
+)
 
 
 @router.get("/")

@@ -28,7 +28,7 @@ _KINDS = {str: "a text", bool: "true or false"}
 @router.get("/review", include_in_schema=False)
 async def review() -> Response:
     """Return the page of the reviewers; it has no rows in it."""
-    body, headers = inline_page("review.html", "review.css", "review.js")
+    body, headers = inline_page("review.html", "review.css", "elements.js", "review.js")
     return Response(body, headers=headers, media_type="text/html")
 
 
