@@ -250,6 +250,18 @@ def test_many_rows_have_counts_a_filter_and_their_reasons(page, address):
     assert '"a, b"' in lines[1]
 
 
+def test_no_answer_about_another_model_or_row_stays(page):
+    page.execute_script("useModel({...state.model, name: 'tissue', columns: []})")  # as that of an image model
+    assert text(page, "alert").startswith("This model reads images.")
+    assert not page.find_element(By.ID, "board").is_displayed()
+    assert not page.find_element(By.ID, "many").is_displayed()
+    page.execute_script("useModel(state.models[0])")
+    until(page, lambda: text(page, "lead"))
+    page.execute_script("state.row.values.weight = {}; decideRow(0)")
+    until(page, lambda: "values must be numbers" in text(page, "alert"))
+    assert (text(page, "big"), text(page, "lead")) == ("…", "")
+
+
 def test_a_file_with_semicolons_decimal_commas_and_quotes_is_read(page, tmp_path):
     path = tmp_path / "rows.csv"
     lines = [

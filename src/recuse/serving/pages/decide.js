@@ -9,7 +9,10 @@ async function loadModels(name = null) {
 }
 
 function useModel(model) {
-  Object.assign(state, {model, answer: null});
+  state.inFlight.row?.abort();
+  clearTimeout(state.timer);
+  state.model = model;
+  clearAnswer();
   $('model').value = model.name;
   const fee = typeof model.cost === 'string' ? [{name: model.cost, kind: 'number', low: null, high: null}] : [];
   state.columns = model.columns.length ? [...model.columns, ...fee] : [];
@@ -18,6 +21,7 @@ function useModel(model) {
   closeBatch();
   state.errors = {};
   showError('model', '');
+  $('board').hidden = $('many').hidden = !state.columns.length;
   if (!state.columns.length) return showError('model', 'This model reads images. Send them to /v2/models; this page shows tables only.');
   state.row = exampleRow(state.columns);
   state.row.id = newId();
@@ -104,7 +108,7 @@ function listen() {
   document.addEventListener('drop', event => {
     event.preventDefault();
     document.body.classList.remove('dropping');
-    openFile(event.dataTransfer.files[0]);
+    if (state.columns.length) openFile(event.dataTransfer.files[0]);
   });
   for (const button of document.querySelectorAll('[data-filter]')) {
     button.addEventListener('click', () => { state.filter = button.dataset.filter; state.limit = PAGE; drawBatch(); });

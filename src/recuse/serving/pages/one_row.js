@@ -58,7 +58,10 @@ function askAboutRow() {
   return replacing('row', async signal => {
     const row = state.row, cost = state.cost;
     const body = {row: row.values, record: false, ...costOfRequest()};
-    const answer = await ask(predictPath(true), body, signal);
+    const answer = await ask(predictPath(true), body, signal).catch(error => {
+      if (error.name !== 'AbortError') clearAnswer();  // the old one is about another row
+      throw error;
+    });
     if (answer.version !== state.model.version) await noticeVersion(answer.version);
     if (row !== state.row || cost !== state.cost) return undefined;
     state.answer = answer.decisions[0];
@@ -66,6 +69,14 @@ function askAboutRow() {
     useScale({...costScale(state.model, state.answer.expected_loss), fitted: true});
     return setCost(state.cost);
   });
+}
+
+function clearAnswer() {
+  state.answer = null;
+  $('verdict').className = 'verdict';
+  $('big').textContent = '\u2026';
+  for (const id of ['kicker', 'lead', 'pill', 'new', 'neighbours']) $(id).replaceChildren();
+  $('scale').hidden = $('review').hidden = true;
 }
 
 function drawAnswer() {
