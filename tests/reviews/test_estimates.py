@@ -79,6 +79,13 @@ def test_no_answers_and_no_rows_have_no_estimates():
     assert math.isnan(estimates_of(Stream(0, 0, 0.0, answers([]), answers([])))["rcr_loss"].value)
 
 
+def test_a_model_that_rejects_everything_accepts_nothing_wrongly():
+    found = estimates_of(Stream(0, 3, 3.0, answers([]), answers([9.0, 0.5, 2.0])))
+    wrong, rejected = found["false_acceptance_rate"], found["false_rejection_rate"]
+    assert (wrong.low, wrong.value, wrong.high) == (0.0, 0.0, 0.0)
+    assert (rejected.low, rejected.value, rejected.high) == (1.0, 1.0, 1.0)
+
+
 def test_the_summary_has_the_measures_of_decided_rows(tmp_path, loaded):
     table = rooms(120, seed=5)
     decision = loaded.model.decide(table)

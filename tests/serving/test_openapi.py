@@ -43,9 +43,10 @@ def test_every_route_describes_its_answers(serve):
 
 
 def test_the_list_of_routes_needs_no_other_host(serve):
-    page = serve("cars").get("/docs").text
-    assert "POST /predict" in page
-    assert "http" not in page.replace("http-equiv", "")
+    answer = serve("cars").get("/docs")
+    assert "POST /predict" in answer.text
+    assert "http" not in answer.text.replace("http-equiv", "")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
 def test_models_are_described(serve):

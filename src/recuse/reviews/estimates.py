@@ -135,8 +135,8 @@ def _share(stream: Stream, *, high_loss: bool) -> Estimate:
     sides = [(stream.accepted, stream.accepted_rows), (stream.rejected, stream.rejected_rows)]
     if not high_loss:
         sides.reverse()
-    # with all rejected rows answered, their rate is known and needs no interval
-    known = [len(answers.loss) == rows and answers is stream.rejected for answers, rows in sides]
+    # with all rejected rows answered, their rate is known and needs no interval; that of no rows does not matter
+    known = [rows == 0 or (len(answers.loss) == rows and answers is stream.rejected) for answers, rows in sides]
     confidence = _CONFIDENCE if any(known) else math.sqrt(_CONFIDENCE)
     rates = [
         _rate(answers, confidence, high_loss=high_loss, known=exact)

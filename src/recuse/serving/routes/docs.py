@@ -9,6 +9,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from recuse.serving.inline_page import page_headers
+
 __all__ = ["router"]
 
 router = APIRouter()
@@ -35,7 +37,8 @@ async def docs(request: Request) -> HTMLResponse:
         f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>"
         f"<p>{escape(described['info'].get('description', ''))}</p>"
         f'<p>The schemas of all bodies and answers are in <a href="openapi.json">openapi.json</a>.</p>'
-        f"{''.join(sections)}</html>"
+        f"{''.join(sections)}</html>",
+        headers=page_headers(_STYLE),
     )
 
 

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request, Response
 from recuse._version import __version__
 from recuse.serving.bodies import (
     check_cost,
-    parse_json,
     table_of_columns,
     table_of_csv,
     table_of_lists,
@@ -20,6 +19,7 @@ from recuse.serving.deciding import Decided, Question, decide_body, find_model, 
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
+from recuse.serving.parsing import parse_json
 from recuse.serving.records import json_response, records_of
 
 __all__ = ["router"]

@@ -11,10 +11,10 @@ from starlette.concurrency import run_in_threadpool
 
 from recuse.reviews import QueueUnavailable, ReviewConflict, ReviewNotFound, ReviewQueue
 from recuse.reviews.queue import LEASE_SECONDS
-from recuse.serving.bodies import parse_json
 from recuse.serving.errors import RequestError
 from recuse.serving.inline_page import inline_page
 from recuse.serving.openapi import review_operations as operations
+from recuse.serving.parsing import parse_json
 from recuse.serving.records import finite_values, json_response
 
 __all__ = ["router"]
