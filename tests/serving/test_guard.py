@@ -29,6 +29,12 @@ def test_the_api_key_is_needed_for_all_but_pages_and_health(serve):
         assert client.get(path).status_code == 200
 
 
+def test_a_key_may_have_any_characters(serve):
+    client = serve("cars", api_key="schlüssel")
+    assert client.get("/models", headers={"X-API-Key": "schlüssel".encode()}).status_code == 200
+    assert client.get("/models", headers={"X-API-Key": "schlussel"}).status_code == 401
+
+
 def test_the_size_of_a_body_is_limited_with_and_without_its_length(serve):
     client, body = serve("cars", max_bytes=1000), json.dumps({"row": {}}).encode() + b" " * 1000
     assert client.post("/predict", content=body).status_code == 413

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import recuse
 from recuse.cli import app
+from recuse.cli.serve import _api_key
 from recuse.serving import Settings
 from recuse.serving import server as server_module
 from saved_estimators import TRAIN
@@ -173,6 +174,11 @@ def test_a_port_in_use_ends_with_one_sentence(models):
         result = run(models / "cars.recuse", "--port", taken.getsockname()[1])
     assert result.exit_code == 1
     assert "in use" in result.stderr.lower()
+
+
+def test_a_line_break_after_the_key_is_no_part_of_it(monkeypatch):
+    monkeypatch.setenv("RECUSE_API_KEY", "open sesame\n")
+    assert _api_key(None) == "open sesame"
 
 
 def test_an_empty_key_is_refused(models):

@@ -90,7 +90,8 @@ def _training(tables: list[str], default: str) -> dict[str, Path]:
 def _api_key(file: Path | None) -> str | None:
     """Return the key of the file, or of the environment; a command line can be read by others."""
     if file is None:
-        return os.environ.get(_KEY_VARIABLE)
+        key = os.environ.get(_KEY_VARIABLE)
+        return None if key is None else key.strip()  # secrets often end with a line break
     if _KEY_VARIABLE in os.environ:
         raise UsageError(f"--api-key-file and {_KEY_VARIABLE} cannot both be given")
     return file.read_text(encoding="utf-8").strip()

@@ -147,7 +147,7 @@ def _digest(key: bytes) -> bytes:
 def _given_key(headers: Headers) -> bytes:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-    return given.encode()
+    return given.encode("latin-1")  # the bytes of the header
 
 
 class _Direct(NamedTuple):
