@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from recuse._version import __version__
 from recuse.model_file.schema import ImageSchema
-from recuse.serving.bodies import table_of_columns, table_of_lists
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
-from recuse.serving.parsing import parse_json
-from recuse.serving.records import json_response
-from recuse.serving.tensor_metadata import describe_tensors, output_type, outputs_of
-from recuse.serving.tensors import Tensor, json_tensor, raw_bytes, read_tensors
+from recuse.serving.payloads.bodies import table_of_columns, table_of_lists
+from recuse.serving.payloads.parsing import parse_json
+from recuse.serving.payloads.records import json_response
+from recuse.serving.payloads.tensor_metadata import describe_tensors, output_type, outputs_of
+from recuse.serving.payloads.tensors import Tensor, json_tensor, raw_bytes, read_tensors
 
 __all__ = ["router"]
 

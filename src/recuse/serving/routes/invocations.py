@@ -8,19 +8,19 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from recuse._version import __version__
-from recuse.serving.bodies import (
+from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
+from recuse.serving.errors import RequestError
+from recuse.serving.model_store import LoadedModel
+from recuse.serving.openapi import operations
+from recuse.serving.payloads.bodies import (
     check_cost,
     table_of_columns,
     table_of_csv,
     table_of_lists,
     table_of_records,
 )
-from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
-from recuse.serving.errors import RequestError
-from recuse.serving.model_store import LoadedModel
-from recuse.serving.openapi import operations
-from recuse.serving.parsing import parse_json
-from recuse.serving.records import json_response, records_of
+from recuse.serving.payloads.parsing import parse_json
+from recuse.serving.payloads.records import json_response, records_of
 
 __all__ = ["router"]
 

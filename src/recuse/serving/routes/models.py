@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
-from recuse.serving.records import json_response
+from recuse.serving.payloads.records import json_response
 
 __all__ = ["describe", "router"]
 

@@ -14,8 +14,8 @@ from recuse.reviews.queue import LEASE_SECONDS
 from recuse.serving.errors import RequestError
 from recuse.serving.inline_page import inline_page
 from recuse.serving.openapi import review_operations as operations
-from recuse.serving.parsing import parse_json
-from recuse.serving.records import finite_values, json_response
+from recuse.serving.payloads.parsing import parse_json
+from recuse.serving.payloads.records import finite_values, json_response
 
 __all__ = ["router"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
-from recuse.serving.parsing import decode_text
+from recuse.serving.payloads.parsing import decode_text
 
 __all__ = ["check_cost", "table_of_columns", "table_of_csv", "table_of_lists", "table_of_records"]
 

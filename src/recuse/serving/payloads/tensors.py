@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.serving.errors import RequestError
-from recuse.serving.records import finite
+from recuse.serving.payloads.records import finite
 
 __all__ = ["Tensor", "json_tensor", "raw_bytes", "read_tensors"]
 
