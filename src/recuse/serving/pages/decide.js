@@ -27,7 +27,21 @@ function useModel(model) {
   state.row.id = newId();
   $('row-note').textContent = 'An example from the middle of the training ranges. Change any field.';
   drawFields();
-  return decideRow(0);
+  return model.training_rows ? startFromTraining(model) : decideRow(0);
+}
+
+/** Begin with the training row nearest to the middle of the ranges, which is a combination that occurs. */
+async function startFromTraining(model) {
+  const row = state.row;
+  await replacing('row', async signal => {
+    const answer = await ask(predictPath(true), {row: row.values, record: false, ...costOfRequest()}, signal);
+    const nearest = answer.decisions[0].neighbours?.[0];
+    if (!nearest || state.row !== row || state.model !== model) return;
+    Object.assign(row.values, nearest.row);
+    $('row-note').textContent = 'A training row from the middle of the ranges. Change any field.';
+    drawFields();
+  });
+  if (state.row === row && state.model === model) await decideRow(0);
 }
 
 /** Describe a model again whose file was replaced; the rows stay, unless it reads other columns. */
