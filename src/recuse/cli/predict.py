@@ -174,12 +174,13 @@ def _run(
     from recuse.scoring.plan import ModelSource
     from recuse.scoring.run import open_run
 
-    model = ModelSource.of(path).load()  # `open_run` gets the same model, which is loaded once
+    source = ModelSource.of(path)
+    model = source.load()
     check_money(choice, model.loss_.name)
     cost = served_table.chosen_cost(certified_choice(model, certificate, choice), model)
     served_table.check_cost(cost, model)
     with open_run(
-        path, data, cost=cost, certificate=certificate, keep=kept.names, keep_all=kept.all, encoding=encoding
+        source, data, cost=cost, certificate=certificate, keep=kept.names, keep_all=kept.all, encoding=encoding
     ) as run:
         renamed = [name for name, new in zip(run.plan.keep, run.plan.kept_as, strict=True) if name != new]
         if renamed:

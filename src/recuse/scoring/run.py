@@ -98,7 +98,7 @@ def score_files(
 
 @contextmanager
 def open_run(
-    model: str | os.PathLike[str] | ServedModel,
+    model: str | os.PathLike[str] | ServedModel | ModelSource,
     source: str | os.PathLike[str],
     *,
     cost: float | str | None = None,
