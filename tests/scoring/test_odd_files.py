@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -205,6 +206,21 @@ def test_a_run_without_a_finished_part_leaves_nothing(tmp_path):
         raise store.save(0, b"rows", PartSummary(1, 1, 0.0, 0.0)) or OSError("full")
     with working_folder(tmp_path / "out.csv", {}) as store:
         assert store.load(0) == PartSummary(1, 1, 0.0, 0.0)
+
+
+def test_a_full_disk_is_named_and_the_run_continues(model, tmp_path, small_parts):
+    source, output = write_parquet(numbers(6000), tmp_path / "in.parquet"), tmp_path / "out.csv"
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, limit[1]))  # one part fits, the output does not
+    try:
+        with pytest.raises(OSError, match=r"out\.csv cannot be written: File too large"):
+            score_files(model, source, output)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not output.exists()
+    assert score_files(model, source, output).resumed_rows > 0
 
 
 def test_a_part_that_cannot_be_written_takes_no_space(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from recuse.scoring.summary import PartSummary
 
 __all__ = ["PartStore", "check_unchanged", "fingerprint", "input_facts", "working_folder"]
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, which the operating system reports without a name
 _EDGE = 2**16  # bytes at both ends of an input that are part of its fingerprint
 
 
@@ -89,6 +91,8 @@ def working_folder(output: Path, facts: dict[str, Any]) -> Iterator[PartStore]:
             # data that cannot be used leave nothing to continue
             if isinstance(error, ValueError) or not store.has_parts:
                 shutil.rmtree(folder)
+            if isinstance(error, OSError) and error.errno in _FULL:
+                raise OSError(error.errno, f"{output} cannot be written: {error.strerror}") from error
             raise
         shutil.rmtree(folder)
 
