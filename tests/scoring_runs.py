@@ -1,8 +1,10 @@
 """Tables to score, and processes that are started, awaited and killed."""
 
+import contextlib
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -32,3 +34,11 @@ def wait_for(condition, limit=120):
         if time.monotonic() > end:
             raise TimeoutError("the condition did not become true")
         time.sleep(0.02)
+
+
+def children_of(process):
+    """Return the processes that the threads of a process have started."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended
+        files = Path(f"/proc/{process.pid}/task").glob("*/children")
+        return [child for file in files for child in file.read_text().split()]
+    return []

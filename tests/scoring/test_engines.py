@@ -1,13 +1,18 @@
 """The same decisions by Dask, and by the function that other engines call."""
 
+import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow
 import pytest
 from joblib import Parallel, delayed, parallel_config
 from sklearn.linear_model import Ridge
@@ -17,7 +22,8 @@ from recuse.bench import spec
 from recuse.bench.cluster import jobs_on_cluster
 from recuse.bench.runner import run_groups, table_groups
 from recuse.scoring import Scorer, score_files
-from scoring_runs import numbers, wait_for, write_parquet
+from recuse.scoring.file_run import Run
+from scoring_runs import numbers, start_dask, wait_for, write_parquet
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -60,8 +66,9 @@ def test_a_worker_that_is_killed_loses_nothing(model, tmp_path, small_parts, clu
     assert output.read_bytes() == (tmp_path / "local.parquet").read_bytes()
 
 
-def test_a_scheduler_that_is_not_there_is_named(model, tmp_path, monkeypatch):
+def test_a_scheduler_that_is_not_there_is_named(model, tmp_path):
     import dask
+    import distributed  # noqa: F401  (its settings must be loaded before they are changed)
 
     source = write_parquet(numbers(10), tmp_path / "in.parquet")
     with (
@@ -69,6 +76,13 @@ def test_a_scheduler_that_is_not_there_is_named(model, tmp_path, monkeypatch):
         pytest.raises(OSError, match=r"the Dask scheduler at tcp://127\.0\.0\.1:9 cannot be reached"),
     ):
         score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler="tcp://127.0.0.1:9")
+
+
+def test_a_file_that_workers_cannot_read_is_one_sentence(model, tmp_path, small_parts, cluster, monkeypatch):
+    source = write_parquet(numbers(3000), tmp_path / "in.parquet")
+    monkeypatch.setattr(Run, "_absolute_paths", lambda self: ("/elsewhere/in.parquet",))
+    with pytest.raises(OSError, match=r"/elsewhere/in\.parquet"):
+        score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler=cluster.address)
 
 
 def test_a_scorer_is_a_function_for_partitions(model, cluster):
@@ -128,3 +142,51 @@ def test_groups_of_a_paper_run_on_a_cluster(cluster, tmp_path):
         places = set(Parallel(n_jobs=jobs)(delayed(os.getpid)() for _ in range(4)))
     assert places <= {worker.pid for worker in cluster.workers}
     pd.testing.assert_frame_equal(there, here)
+
+
+def test_a_scheduler_without_a_port_is_an_error_at_once(model, tmp_path):
+    source = write_parquet(numbers(10), tmp_path / "in.parquet")
+    with pytest.raises(ValueError, match=r"must be like tcp://127\.0\.0\.1:8786, got 'cluster'"):
+        score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler="cluster")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def test_a_scheduler_that_is_lost_is_one_sentence_and_the_run_continues(model, tmp_path):
+    source, output = write_parquet(numbers(200_000), tmp_path / "in.parquet"), tmp_path / "out.parquet"
+    file, script = tmp_path / "scheduler.json", tmp_path / "run.py"
+    script.write_text("from recuse.scoring.sources import parts; parts._FEWEST_ROWS = parts._MOST_ROWS = 500\n")
+    script.write_text(script.read_text() + "from recuse.cli import app; app()")
+    options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file)
+    processes = [start_dask("scheduler", *options)]
+    wait_for(file.exists)
+    processes.append(start_dask("worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny", "--no-dashboard"))
+    address = json.loads(file.read_text())["address"]
+    command = [sys.executable, str(script), "predict", str(model), str(source), "-o", str(output)]
+    command += ["--engine", "dask", "--scheduler", address]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    wait_for(lambda: list(tmp_path.glob(".out.parquet.recuse/*/*.json")) or run.poll() is not None)
+    for process in processes:
+        process.kill()
+        process.wait()
+    assert run.communicate()[1] == "error: the connection to the Dask scheduler was lost: the same command continues\n"
+    assert run.returncode == 1
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "mapping"])
+def test_a_scorer_reads_tables_of_other_libraries(model, library):
+    frame = numbers(30).assign(id=range(30))
+    tables = {"polars": polars.from_pandas, "pyarrow": pyarrow.Table.from_pandas, "mapping": dict}
+    found = Scorer(model, keep=["id"])(tables[library](frame))
+    pd.testing.assert_frame_equal(found, Scorer(model, keep=["id"])(frame))
+    assert len(Scorer(model, keep=["id"])(tables[library](frame[:0]))) == 0
+
+
+def test_a_scorer_needs_columns_with_different_names(model):
+    frame = numbers(5)
+    with pytest.raises(ValueError, match="the table must have different column names, got 'x0' more than once"):
+        Scorer(model)(pd.concat([frame, frame[["x0"]]], axis=1))
+    with pytest.raises(TypeError, match="a scorer needs a table with named columns, got ndarray"):
+        Scorer(model)(frame.to_numpy())
+    with pytest.raises(ValueError, match="keep must be a sequence of names, got the text 'x0'"):
+        Scorer(model, keep="x0")

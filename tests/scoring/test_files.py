@@ -17,7 +17,7 @@ import recuse
 from recuse.files.tables import read_table, write_table
 from recuse.scoring import score_files
 from recuse.scoring.sources import parts
-from scoring_runs import numbers, wait_for, write_parquet
+from scoring_runs import children_of, numbers, wait_for, write_parquet
 
 RUN = """
 import sys
@@ -111,7 +111,8 @@ def test_workers_end_with_the_process_that_started_them(model, tmp_path):
     source = write_parquet(numbers(60_000), tmp_path / "in.parquet")
     process = start(model, source, tmp_path / "out.csv", 2)
     wait_for(lambda: list(tmp_path.glob(".out.csv.recuse/*/*.json")) or process.poll() is not None)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    wait_for(lambda: len(children_of(process)) == 2 or process.poll() is not None)
+    children = children_of(process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert len(children) == 2
@@ -249,7 +250,7 @@ def test_a_worker_that_is_lost_is_an_error_and_the_run_can_continue(model, tmp_p
     source, output = write_parquet(numbers(60_000), tmp_path / "in.parquet"), tmp_path / "out.csv"
     process = start(model, source, output, 2)
     wait_for(lambda: list(tmp_path.glob(".out.csv.recuse/*/*.json")) or process.poll() is not None)
-    child = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
+    child = children_of(process)[0]
     os.kill(int(child), signal.SIGKILL)
     assert "a scoring process ended with exit code -9: the same command continues" in process.communicate()[1]
     assert not output.exists()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from joblib import parallel_config
 
-from recuse.extras import import_extra
+from recuse.dask_clusters import connect
 
 __all__ = ["jobs_on_cluster"]
 
@@ -28,6 +28,8 @@ def jobs_on_cluster(scheduler: str | None, jobs: int) -> Iterator[int]:
 
     Raises
     ------
+    ValueError
+        If the address is none.
     OSError
         If the scheduler cannot be reached.
 
@@ -40,10 +42,5 @@ def jobs_on_cluster(scheduler: str | None, jobs: int) -> Iterator[int]:
     if scheduler is None:
         yield jobs
         return
-    distributed = import_extra("distributed", "dask")
-    try:
-        client = distributed.Client(scheduler, name="recuse")
-    except (OSError, ValueError) as error:
-        raise OSError(f"the Dask scheduler at {scheduler} cannot be reached: {error!s:.200}") from error
-    with client, parallel_config(backend="dask"):
+    with connect(scheduler, set_as_default=True), parallel_config(backend="dask"):
         yield _ALL

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from recuse.scoring.run import Engine, Run
+    from recuse.scoring.file_run import Engine, Run
     from recuse.scoring.summary import ScoringSummary
 
 __all__ = ["predict"]
@@ -45,7 +45,7 @@ def predict(
     ] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Write all columns of the data, too.")] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Processes; by default one for small files, else all cores.")
+        int | None, typer.Option(metavar="N", help="Processes; by default one for small files, else all cores.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or dask for a cluster; see --scheduler.")] = "local",
     scheduler: Annotated[
@@ -99,6 +99,8 @@ class _Workers:
 
 
 def _engine_choice(jobs: int | None, engine: str, scheduler: str | None, output: str | None) -> _Workers:
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs must be >= 1, got {jobs}")
     if engine == "local":
         if scheduler is not None:
             raise UsageError("--scheduler needs --engine dask")
@@ -116,12 +118,32 @@ def _engine_choice(jobs: int | None, engine: str, scheduler: str | None, output:
 def _resumable(data: str, output: str | None, *, as_json: bool) -> Iterator[None]:
     """Say after an interruption that the finished parts are kept, if they are."""
     try:
-        yield
+        with _termination_as_interruption():
+            yield
     except KeyboardInterrupt as interrupt:
         if data == "-" or output in (None, "-"):
             raise
         print_error("interrupted: the same command continues where this one stopped", as_json=as_json)
         raise typer.Exit(INTERRUPTED) from interrupt
+
+
+@contextmanager
+def _termination_as_interruption() -> Iterator[None]:
+    """Let SIGTERM end the block like Ctrl-C, so that temporary files with rows are removed."""
+    import signal
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # only the first thread may handle signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _check_output(output: str | None) -> None:
@@ -152,12 +174,13 @@ def _run(
     from recuse.scoring.plan import ModelSource
     from recuse.scoring.run import open_run
 
-    model = ModelSource.of(path).load()  # `open_run` gets the same model, which is loaded once
+    source = ModelSource.of(path)
+    model = source.load()
     check_money(choice, model.loss_.name)
     cost = served_table.chosen_cost(certified_choice(model, certificate, choice), model)
     served_table.check_cost(cost, model)
     with open_run(
-        path, data, cost=cost, certificate=certificate, keep=kept.names, keep_all=kept.all, encoding=encoding
+        source, data, cost=cost, certificate=certificate, keep=kept.names, keep_all=kept.all, encoding=encoding
     ) as run:
         renamed = [name for name, new in zip(run.plan.keep, run.plan.kept_as, strict=True) if name != new]
         if renamed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from recuse.files.csv_text import (
     truth_columns,
     whole_columns,
 )
-from recuse.files.names import STANDARD_STREAM, check_names, source_name
+from recuse.files.names import STANDARD_STREAM, check_names, source_name, standard_input
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +42,7 @@ def open_csv(path: str, encoding: str | None = None) -> Iterator[CsvBlocks]:
         if path == STANDARD_STREAM:
             copy = Path(folder) / "stdin.csv"
             with copy.open("wb") as file:
-                shutil.copyfileobj(sys.stdin.buffer, file, 2**20)
+                shutil.copyfileobj(standard_input(), file, 2**20)
         yield CsvBlocks(CsvText(path, encoding or "utf-8-sig", copy=None if copy is None else str(copy)))
 
 
@@ -83,6 +82,8 @@ class CsvBlocks:
     def column_types(self, names: Iterable[str], rows: int) -> dict[str, ColumnType]:
         """Read the whole file, and return the type of some columns as `read_table` would infer it.
 
+        Whole numbers that neither int64 nor float64 holds to the last digit are text.
+
         Parameters
         ----------
         names : iterable of str
@@ -93,11 +94,16 @@ class CsvBlocks:
         if not chosen:
             return {}
         types: dict[str, ColumnType] = {}
+        whole, large = set(chosen), set[str]()
         for frame in self.blocks(rows):
             truth = truth_columns(frame)
+            whole &= whole_columns(frame)
+            large |= _large_columns(frame)
             for name in chosen:
                 found: ColumnType = "text" if name in truth else _type_of(frame[name])
                 types[name] = found if name not in types else _common(types[name], found)
+        # such as long identifiers in a column with gaps
+        types.update({name: "text" for name in whole & large if types[name] == "float64"})
         if has_leading_zeros(self._text, self._dialect):
             codes = self._codes([name for name in chosen if types[name] != "text"], rows)
             types.update(dict.fromkeys(codes, "text"))
@@ -157,8 +163,14 @@ def _position(file: Any) -> int:
 
 
 def _type_of(cells: pd.Series[Any]) -> ColumnType:
-    kind = cells.dtype.kind
-    return "int64" if kind in "iu" else "float64" if kind == "f" else "text"
+    kind = cells.dtype.kind  # "u" is for numbers from 2**63 on, which may be beside negative ones in another block
+    return "int64" if kind == "i" else "float64" if kind == "f" else "text"
+
+
+def _large_columns(frame: pd.DataFrame) -> set[str]:
+    """Return the columns with numbers that a double may not hold to the last digit."""
+    numbers = frame.select_dtypes("number")
+    return {str(name) for name in numbers.columns if (numbers[name].abs() >= 2**53).any()}
 
 
 def _common(first: ColumnType, second: ColumnType) -> ColumnType:

@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import re
-import sys
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-from recuse.files.names import STANDARD_STREAM, check_names, source_name
+from recuse.files.names import STANDARD_STREAM, check_names, source_name, standard_input
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +80,7 @@ class Dialect:
 def read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
     """Read a CSV file as numbers and text; a second pass reads the columns again that must stay text."""
     check_encoding(encoding)
-    text = CsvText(path, encoding, sys.stdin.buffer.read() if path == STANDARD_STREAM else None)
+    text = CsvText(path, encoding, standard_input().read() if path == STANDARD_STREAM else None)
     with csv_errors(path):
         return _parse_text(text, text_columns)
 

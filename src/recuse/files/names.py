@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from typing import BinaryIO
 
-__all__ = ["STANDARD_STREAM", "check_names", "file_format", "source_name"]
+__all__ = ["STANDARD_STREAM", "check_names", "file_format", "source_name", "standard_input"]
 
 STANDARD_STREAM = "-"
 _FORMATS = {
@@ -42,6 +44,13 @@ def source_name(path: str) -> str:
     ('standard input', 'rows.csv')
     """
     return "standard input" if path == STANDARD_STREAM else path
+
+
+def standard_input() -> BinaryIO:
+    """Return standard input as a binary file; raise an error if the process was started without one."""
+    if sys.stdin is None:
+        raise ValueError("standard input is closed: give the path of a table")
+    return sys.stdin.buffer
 
 
 def check_names(names: list[str], path: str) -> None:

@@ -31,10 +31,9 @@ class DecisionFunction:
     def predict(self, rows: Any, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Return the columns of `Decision.to_frame`, and `expected_loss` where the model has one."""
         table = rows.rename(columns=self._names) if is_frame(rows) else rows
-        frame = self._model.decide(table, cost=_cost(params or {})).to_frame()
-        if self._model.info()["has_expected_loss"]:
-            frame["expected_loss"] = self._model.expected_loss(table)
-        return frame
+        decision, expected = self._model.decide_with_expected_loss(table, cost=_cost(params or {}))
+        frame = decision.to_frame()
+        return frame if expected is None else frame.assign(expected_loss=expected)
 
 
 def _cost(params: Mapping[str, Any]) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+from recuse.dask_clusters import connect
 from recuse.extras import import_extra
 from recuse.scoring.summary import PartSummary
 from recuse.scoring.tasks import Job, PartError, Task, TaskRunner
@@ -20,7 +23,7 @@ _of_thread = threading.local()
 Result = tuple[int, PartSummary]
 
 
-def run_on_dask(job: Job, tasks: Iterable[Task], scheduler: str | None) -> Iterator[Result]:
+def run_on_dask(job: Job, tasks: Iterable[Task], scheduler: str | None) -> Generator[Result]:
     """Run tasks on a cluster, and yield the number and the summary of each part as its task is finished.
 
     The scheduler runs a task again if its worker is lost. Parts are stored as a whole, so a part may be written twice.
@@ -34,17 +37,15 @@ def run_on_dask(job: Job, tasks: Iterable[Task], scheduler: str | None) -> Itera
 
     Raises
     ------
+    ValueError
+        If the address is none.
     OSError
-        If the scheduler cannot be reached.
+        If the scheduler cannot be reached, or the connection is lost.
     """
     if scheduler is None:
         raise ValueError("the engine dask needs the address of its scheduler, such as tcp://127.0.0.1:8786")
     distributed = import_extra("distributed", "dask")
-    try:
-        client = distributed.Client(scheduler, set_as_default=False, name="recuse")
-    except (OSError, ValueError) as error:
-        raise OSError(f"the Dask scheduler at {scheduler} cannot be reached: {error!s:.200}") from error
-    with client:
+    with _without_messages(), connect(scheduler) as client:
         yield from _results(distributed, client, job, iter(tasks))
 
 
@@ -70,8 +71,24 @@ def _results(distributed: Any, client: Any, job: Job, tasks: Iterator[Task]) -> 
 def _outcome(distributed: Any, future: Any) -> tuple[list[Result], PartError | None]:
     try:
         return future.result()  # type: ignore[no-any-return]
-    except (distributed.KilledWorker, distributed.CancelledError) as error:
-        raise OSError(f"workers of the Dask cluster were lost: {error!s:.200}") from error
+    except distributed.KilledWorker as error:
+        raise OSError("a part was lost with several workers of the Dask cluster: the same command continues") from error
+    except PartError as error:  # a file that cannot be read or written, also by other workers
+        return [], error
+    except (distributed.CancelledError, distributed.comm.CommClosedError) as error:
+        raise OSError("the connection to the Dask scheduler was lost: the same command continues") from error
+
+
+@contextmanager
+def _without_messages() -> Iterator[None]:
+    """Let no traceback of a lost connection reach standard error, since an error says it."""
+    logger = logging.getLogger("distributed.client")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _run_task(job: Job, task: Task) -> tuple[list[Result], PartError | None]:

@@ -32,7 +32,7 @@ class ArrowInputs:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = tuple(paths)
-        self._files = [ArrowFile(path) for path in paths]
+        self._files = [_closed(ArrowFile(path)) for path in paths]  # more than a process may keep open
         self.names = column_names(self._files[0])
         self.rows = sum(sum(file.sizes) for file in self._files)
         if not self.rows:
@@ -50,7 +50,11 @@ class ArrowInputs:
             names = column_names(file)
             _check_columns(names, plan, file.path)
             model_columns(model, names, plan.cost, file.path)
-        return tuple(columns_to_read(model, plan, self.names, self.paths[0]))
+        columns = columns_to_read(model, plan, self.names, self.paths[0])
+        for file in self._files:
+            for name in columns:  # those of a model without names are found by position
+                check_name(column_names(file), name, f"column of {self.paths[0]}", file.path)
+        return tuple(columns)
 
     def parts(self, columns: Sequence[str]) -> list[Part]:
         """Return the parts of all files."""
@@ -66,6 +70,11 @@ class ArrowInputs:
     def progress(self, rows: int) -> int:
         """Return how much of `total` is done."""
         return rows
+
+
+def _closed(file: ArrowFile) -> ArrowFile:
+    file.close()
+    return file
 
 
 class CsvInputs:
@@ -125,14 +134,13 @@ Inputs = ArrowInputs | CsvInputs
 @contextmanager
 def open_inputs(source: str, encoding: str | None = None) -> Iterator[Inputs]:
     """Open a file, standard input ("-"), or a folder of Parquet files."""
-    if source == STANDARD_STREAM or (not Path(source).is_dir() and file_format(source) == "csv"):
-        if source != STANDARD_STREAM:
-            _check_exists(source)
-        with open_csv(source, encoding) as file:
-            yield CsvInputs(source, file)
+    if source != STANDARD_STREAM:
+        _check_exists(source)
+    if source != STANDARD_STREAM and (Path(source).is_dir() or file_format(source) != "csv"):
+        yield ArrowInputs(files_of(source))
         return
-    _check_exists(source)
-    yield ArrowInputs(files_of(source))
+    with open_csv(source, encoding) as file:
+        yield CsvInputs(source, file)
 
 
 def _check_exists(path: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -70,9 +70,10 @@ def _schema_of(pa: Any, frame: pd.DataFrame) -> Any:
 
 
 def _plain_schema(pa: Any, schema: Any) -> Any:
-    """Return a schema with values instead of dictionaries, which may differ between parts."""
-    kinds = [each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in schema]
-    return pa.schema(list(zip(schema.names, kinds, strict=True)))
+    """Return a schema with plain values and texts: dictionaries may differ between parts, and texts between files."""
+    values = [each.type.value_type if pa.types.is_dictionary(each.type) else each.type for each in schema]
+    texts = {pa.large_string(): pa.string(), pa.string_view(): pa.string(), pa.large_binary(): pa.binary()}
+    return pa.schema([(name, texts.get(kind, kind)) for name, kind in zip(schema.names, values, strict=True)])
 
 
 def _text_frame(table: Any) -> pd.DataFrame:
@@ -105,7 +106,12 @@ def joined(file: BinaryIO, kind: str) -> Iterator[Callable[[Path], object]]:
         yield lambda path: file.write(path.read_bytes())
         return
     joiner = _ArrowJoiner(file, kind)
-    yield joiner.append
+    try:
+        yield joiner.append
+    except BaseException:
+        with suppress(Exception):  # it is only closed, so that pyarrow does not write to a closed file later
+            joiner.close()
+        raise
     joiner.close()
 
 

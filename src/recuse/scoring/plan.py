@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from recuse.model_file.errors import ModelFileError
+from recuse.model_file.container import read_bytes
 from recuse.model_file.schema import TableSchema
-from recuse.model_file.served import ServedModel, load
+from recuse.model_file.served import ServedModel, load_with_digest
 
 __all__ = ["ModelSource", "Plan", "chosen_cost", "columns_to_read", "kept_names", "model_columns", "table_schema"]
 
@@ -35,26 +35,27 @@ class ModelSource:
     model: ServedModel | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, model: str | os.PathLike[str] | ServedModel) -> ModelSource:
+    def of(cls, model: str | os.PathLike[str] | ServedModel | ModelSource) -> ModelSource:
         """Return the source of a path or of a model."""
+        if isinstance(model, ModelSource):
+            return model
         if isinstance(model, ServedModel):
             header = json.dumps(model.info(), sort_keys=True, default=str).encode()
             return cls(hashlib.sha256(header + model.onnx_graph()).hexdigest(), None, model)
-        path = Path(model).absolute()
-        try:
-            source = cls(_checksum(path), str(path))
-            source.load()
-        except (OSError, ModelFileError):
-            load(model)  # the same error, with the path as it was given
-            raise
-        return source
+        return cls(_loaded(model)[1], str(Path(model).absolute()))
 
     def load(self) -> ServedModel:
         """Return the model; raise an error if the file is not the same any more."""
         if self.model is not None:
             return self.model
+        served = _recent.get(self.checksum)
+        if served is not None:
+            return served
         assert self.path is not None
-        return _loaded(self.path, self.checksum)
+        served, checksum = _loaded(self.path)
+        if checksum != self.checksum:
+            raise ValueError(f"{self.path} was replaced during the run: start it again")
+        return served
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.model is None:
@@ -62,27 +63,33 @@ class ModelSource:
         return _unpickled, (self.checksum, *self.model.__reduce__()[1])
 
 
-def _checksum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@lru_cache(maxsize=4)
-def _loaded(path: str, checksum: str) -> ServedModel:
-    model = load(path)
-    if _checksum(Path(path)) != checksum:
-        raise ValueError(f"{path} was replaced during the run: start it again")
-    return model
-
-
 _recent: dict[str, ServedModel] = {}  # models by checksum, so that a process opens each of them once
+_lock = threading.Lock()
+
+
+def _loaded(path: str | os.PathLike[str]) -> tuple[ServedModel, str]:
+    """Return the model of a file, and the checksum of the file."""
+    checksum = hashlib.sha256(read_bytes(path)).hexdigest()
+    served = _recent.get(checksum)
+    if served is None:
+        served, checksum = load_with_digest(path)
+        _keep(checksum, served)
+    return served, checksum
+
+
+def _keep(checksum: str, model: ServedModel) -> None:
+    with _lock:
+        while len(_recent) >= 4:
+            del _recent[next(iter(_recent))]
+        _recent[checksum] = model
 
 
 def _unpickled(checksum: str, header: Any, parts: Any) -> ModelSource:
-    if checksum not in _recent:
-        if len(_recent) >= 4:
-            _recent.pop(next(iter(_recent)))
-        _recent[checksum] = ServedModel(header, parts)
-    return ModelSource(checksum, None, _recent[checksum])
+    model = _recent.get(checksum)
+    if model is None:
+        model = ServedModel(header, parts)
+        _keep(checksum, model)
+    return ModelSource(checksum, None, model)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from typing import IO, Any
 
@@ -18,13 +17,18 @@ from recuse.scoring.tasks import Job, PartError, Task, TaskRunner
 
 __all__ = ["run_here", "run_in_processes", "worker"]
 
-_START = "import sys; sys.path[:] = {path!r}; from recuse.scoring.processes import worker; worker()"
+# an interruption is for the process that starts this one, also while this one imports its libraries
+_START = """\
+import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
+import sys; sys.path[:] = {path!r}
+from recuse.scoring.processes import worker; worker()
+"""
 _FINISHED = None
 
 Result = tuple[int, PartSummary]
 
 
-def run_here(job: Job, tasks: Iterable[Task]) -> Iterator[Result]:
+def run_here(job: Job, tasks: Iterable[Task]) -> Generator[Result]:
     """Run tasks in this process, and yield the number and the summary of each part."""
     runner = TaskRunner(job)
     for task in tasks:
@@ -34,7 +38,7 @@ def run_here(job: Job, tasks: Iterable[Task]) -> Iterator[Result]:
             raise error.cause from None
 
 
-def run_in_processes(job: Job, tasks: Iterable[Task], jobs: int) -> Iterator[Result]:
+def run_in_processes(job: Job, tasks: Iterable[Task], jobs: int) -> Generator[Result]:
     """Run tasks in several processes, and yield the number and the summary of each part as it is finished.
 
     If parts have errors, that of the first of them is raised, whatever the order in which they are found.
@@ -91,7 +95,7 @@ class _Supply:
                 return None
             try:
                 task = next(self._tasks, None)
-            except (ValueError, OSError, ImportError) as error:  # of a file that is read in this process
+            except Exception as error:  # of a file that is read in this process
                 self._stopped = True
                 raise PartError(self._next, error) from error
             self._next = self._next if task is None else task.parts[-1].number + 1
@@ -114,62 +118,105 @@ def _feed(process: _Process, supply: _Supply, results: queue.Queue[Any]) -> None
 
 
 class _Process:
-    """Another Python process, with pickled tasks on its standard input and pickled results on its standard output."""
+    """Another Python process, with pickled tasks on its standard input and pickled results on its standard output.
+
+    It is started by its first task, so that a small file does not start processes without work.
+    """
 
     def __init__(self, job: Job) -> None:
-        command = [sys.executable, "-c", _START.format(path=[path for path in sys.path if path])]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        self._job: Job | None = job
+        self._job, self._lock = job, threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._killed = False
 
     def run(self, task: Task) -> Iterator[Result]:
         number = task.parts[0].number
+        process = self._started()
+        if process is None:
+            return
+        stdin, stdout = _pipes(process)
         try:
-            if self._job is not None:
-                _send(self._stdin, self._job)
-                self._job = None
-            _send(self._stdin, task)
-            while (result := pickle.load(self._stdout)) is not _FINISHED:
+            _send(stdin, task)
+            while (result := pickle.load(stdout)) is not _FINISHED:
                 if isinstance(result, PartError):
                     raise result
                 number = result[0] + 1
                 yield result
         except (EOFError, OSError, pickle.UnpicklingError) as error:
-            code = self._process.wait()
+            code = process.wait()
             reason = OSError(f"a scoring process ended with exit code {code}: the same command continues the run")
             raise PartError(number, reason) from error
 
+    def _started(self) -> subprocess.Popen[bytes] | None:
+        """Return the process, which has the job; None if it was killed before its start."""
+        with self._lock:
+            if self._process is None and not self._killed:
+                command = [sys.executable, "-c", _START.format(path=[path for path in sys.path if path])]
+                self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                with suppress(BrokenPipeError):  # then the first task finds the process ended
+                    _send(_pipes(self._process)[0], self._job)
+            return self._process
+
     def kill(self) -> None:
-        self._process.kill()  # parts are written as a whole, so nothing is lost
-        self._process.wait()
+        with self._lock:
+            self._killed = True
+        if self._process is not None:
+            self._process.kill()  # parts are written as a whole, so nothing is lost
+            self._process.wait()
 
     def close(self) -> None:
-        with suppress(OSError):  # of a task that was not read
-            self._stdin.close()
-        self._stdout.close()
+        if self._process is not None:
+            stdin, stdout = _pipes(self._process)
+            with suppress(OSError):  # of a task that was not read
+                stdin.close()
+            stdout.close()
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.stdin, process.stdout
 
 
 def worker() -> None:
     """Run tasks from standard input until it is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is for the process that started this one
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not mix with results
     source = sys.stdin.buffer
     _limit_threads()
     try:
-        runner = TaskRunner(pickle.load(source))
+        answer = _Answers(pickle.load(source))
         while True:
-            task = pickle.load(source)
-            try:
-                for result in runner.run(task):
-                    _send(results, result)
-                _send(results, _FINISHED)
-            except PartError as error:
-                _send(results, error)
+            for result in answer.to(pickle.load(source)):
+                _send(results, result)
     except (EOFError, BrokenPipeError):  # the process that started this one has ended
         os._exit(0)
+
+
+class _Answers:
+    """Results of tasks, of which the last one is an error or says that the task is finished."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._runner: TaskRunner | None = None
+
+    def to(self, task: Task) -> Iterator[Any]:
+        try:
+            self._runner = self._runner or TaskRunner(self._job)
+            yield from self._runner.run(task)
+            yield _FINISHED
+        except PartError as error:
+            yield _portable(error)
+        except Exception as error:  # of the model file
+            yield _portable(PartError(task.parts[0].number, error))
+
+
+def _portable(error: PartError) -> PartError:
+    """Return an error that another process can read."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return PartError(error.number, RuntimeError(f"{type(error.cause).__name__}: {error.cause}"))
+    return error
 
 
 def _limit_threads() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recuse.dataframes import is_frame, to_pandas
+from recuse.files.names import check_names
 from recuse.model_file.served import ServedModel
 from recuse.scoring.deciding import BlockScorer, result_names
 from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Scorer"]
+
+_SOURCE = "the table"  # in errors
 
 
 class Scorer:
@@ -62,7 +66,9 @@ class Scorer:
         keep: Sequence[str] = (),
     ) -> None:
         self.model = ModelSource.of(model) if isinstance(model, ServedModel) else str(Path(model).absolute())
-        self.cost, self.certificate, self.keep = cost, certificate, tuple(keep)
+        if isinstance(keep, str):
+            raise ValueError(f"keep must be a sequence of names, got the text {keep!r}")
+        self.cost, self.certificate, self.keep = cost, certificate, tuple(dict.fromkeys(keep))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_scorer"}
@@ -71,28 +77,29 @@ class Scorer:
         model = self.model if isinstance(self.model, str) else self.model.checksum[:12]
         return f"Scorer({model!r}, cost={self.cost!r}, certificate={self.certificate!r}, keep={self.keep!r})"
 
-    def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def __call__(self, table: Any) -> pd.DataFrame:
         """Decide about a table.
 
         Parameters
         ----------
-        frame : DataFrame
+        table : DataFrame of any library, or mapping of column names to values
 
         Returns
         -------
-        DataFrame
+        pandas.DataFrame
             The kept columns and the decisions, with the index of the table.
         """
+        frame = _frame_of(table)
+        for name in self.keep:
+            check_column(frame, name, "column to keep", _SOURCE)
+        if isinstance(self._scorer.plan.cost, str):
+            check_column(frame, self._scorer.plan.cost, "cost column", _SOURCE)
         if len(frame) == 0:
             return self.meta(frame)
-        for name in self.keep:
-            check_column(frame, name, "column to keep", "the table")
-        if isinstance(self._scorer.plan.cost, str):
-            check_column(frame, self._scorer.plan.cost, "cost column", "the table")
-        table: pd.DataFrame = self._scorer.decide(frame, 0, "the table").table
-        return table.set_axis(frame.index, axis=0)
+        decided: pd.DataFrame = self._scorer.decide(frame, 0, _SOURCE).table
+        return decided.set_axis(frame.index, axis=0)
 
-    def frames(self, tables: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def frames(self, tables: Iterable[Any]) -> Iterator[pd.DataFrame]:
         """Decide about tables one after the other, as Spark's `mapInPandas` calls a function."""
         return map(self, tables)
 
@@ -128,3 +135,15 @@ class Scorer:
         names = kept_names(self.keep, result_names(model))
         cost = chosen_cost(model, self.cost, self.certificate)
         return BlockScorer(model, Plan(origin, cost, self.certificate, self.keep, names))
+
+
+def _frame_of(table: Any) -> pd.DataFrame:
+    """Return a table of any library as a pandas table whose names are different texts, as those of files."""
+    import pandas as pd
+
+    frame = pd.DataFrame(table) if isinstance(table, Mapping) else to_pandas(table)
+    if not is_frame(frame):
+        raise TypeError(f"a scorer needs a table with named columns, got {type(table).__name__}")
+    frame = frame.set_axis(frame.columns.map(str), axis=1)
+    check_names(list(frame.columns), _SOURCE)
+    return frame

@@ -89,19 +89,32 @@ def targets_of(output: str, source: str, paths: Sequence[str]) -> Targets:
         If the output cannot be written.
     """
     place = Path(os.path.realpath(output))
+    origin = Path(source).resolve()
+    if origin.is_dir() and origin in place.parents:
+        raise ValueError(f"{output} must not be in the folder {source} of the input: give another place")
     if not output.endswith(("/", os.sep)) and not place.is_dir():
         kind = output_format(output)
-        if place.parent == Path(source).resolve():
-            raise ValueError(f"{output} must not be in the folder {source} of the input: give another place")
+        if source != STANDARD_STREAM and place == origin:
+            raise ValueError(f"{output} must not be the input, which it would replace: give another name")
         check_writable(place)
         return Targets(place, (place,), kind)
     if source == STANDARD_STREAM:
         raise ValueError(f"{output} must be a file, since standard input has no name, got a folder")
-    if place in (Path(source).resolve(), *(Path(path).resolve().parent for path in paths)):
+    if place in (origin, *(Path(path).resolve().parent for path in paths)):
         raise ValueError(f"{output} must not be the folder of the input: give another folder")
     files = tuple(place / Path(path).name for path in paths)
-    check_writable(place.with_name(place.name + ".recuse"))
+    _check_new_folder(place)
     return Targets(place, files, output_format(paths[0]))
+
+
+def _check_new_folder(place: Path) -> None:
+    if place.exists() and not place.is_dir():
+        raise NotADirectoryError(f"{place} is a file, so it cannot be the folder of the output: give another name")
+    if not place.exists():
+        check_writable(place)
+        return
+    check_writable(place / "new")
+    check_writable(place.with_name(f"{place.name}.new"))  # the finished parts are beside the folder
 
 
 def in_order(results: Iterator[tuple[int, Any]], done: dict[int, Any]) -> Iterator[tuple[int, Any]]:

@@ -95,7 +95,7 @@ class TaskRunner:
         for part in task.parts:
             try:
                 yield part.number, self._run_part(part, task)
-            except (ValueError, OSError, ImportError) as error:
+            except Exception as error:
                 raise PartError(part.number, error) from error
 
     def _run_part(self, part: Part, task: Task) -> PartSummary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -17,14 +18,22 @@ from typing import Any
 
 from recuse.scoring.summary import PartSummary
 
-__all__ = ["PartStore", "fingerprint", "input_facts", "working_folder"]
+__all__ = ["PartStore", "check_unchanged", "fingerprint", "input_facts", "working_folder"]
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, which the operating system reports without a name
 _EDGE = 2**16  # bytes at both ends of an input that are part of its fingerprint
 
 
 def input_facts(paths: Sequence[str]) -> list[dict[str, Any]]:
     """Return what identifies the input files: path, size, time of change, and the hash of both ends."""
     return [_facts(Path(path)) for path in paths]
+
+
+def check_unchanged(facts: Sequence[dict[str, Any]]) -> None:
+    """Raise an error if an input file is not the one that `input_facts` described."""
+    for each in facts:
+        if _facts(Path(each["path"])) != each:
+            raise ValueError(f"{each['path']} was changed during the run: start it again")
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -50,9 +59,10 @@ def fingerprint(facts: dict[str, Any]) -> str:
 
 @contextmanager
 def working_folder(output: Path, facts: dict[str, Any]) -> Iterator[PartStore]:
-    """Lock the folder for the parts of an output, and remove it when the block ends, unless it is interrupted.
+    """Lock the folder for the parts of an output, and remove it when the block ends.
 
-    Parts of an earlier run with the same facts are kept, parts of other runs are removed.
+    It stays if the block is interrupted, or cannot write, after the first part.
+    Parts of an earlier run with the same facts are used, parts of other runs are removed.
 
     Parameters
     ----------
@@ -73,12 +83,16 @@ def working_folder(output: Path, facts: dict[str, Any]) -> Iterator[PartStore]:
             if other.is_dir() and other.name != key:
                 shutil.rmtree(other)
         store = PartStore(folder / key)
-        store.folder.mkdir(exist_ok=True)
-        write_whole(folder / "manifest.json", json.dumps({"run": key, **facts}, indent=1).encode())
         try:
+            store.folder.mkdir(exist_ok=True)
+            write_whole(folder / "manifest.json", json.dumps({"run": key, **facts}, indent=1).encode())
             yield store
-        except ValueError:  # the data cannot be used, so there is nothing to continue
-            shutil.rmtree(folder)
+        except BaseException as error:
+            # data that cannot be used leave nothing to continue
+            if isinstance(error, ValueError) or not store.has_parts:
+                shutil.rmtree(folder)
+            if isinstance(error, OSError) and error.errno in _FULL:
+                raise OSError(error.errno, f"{output} cannot be written: {error.strerror}") from error
             raise
         shutil.rmtree(folder)
 
@@ -132,8 +146,12 @@ else:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a small file as a whole or not at all."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except BaseException:  # such as a full disk, on which the rest would take space
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 @dataclass(frozen=True)
@@ -146,6 +164,11 @@ class PartStore:
     """
 
     folder: Path
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether there is a finished part."""
+        return any(self.folder.glob("*.json"))
 
     def path(self, number: int) -> Path:
         """Return the path of the rows of a part."""

@@ -21,7 +21,6 @@ from recuse.model_file.graph.torch_modules.modules import stacked_modules
 __all__ = ["in_target_units", "member_predictions", "selective_heads", "stack_outputs", "stack_outputs_at"]
 
 Floats = NDArray[np.float64]
-Layer = tuple[Floats, Floats]  # weight (member, in, out) and bias (member, 1, out)
 
 _BATCH_NORM_EPSILON = 1e-5  # of torch.nn.functional.batch_norm
 
@@ -29,8 +28,8 @@ _BATCH_NORM_EPSILON = 1e-5  # of torch.nn.functional.batch_norm
 def stack_outputs(stack: Stack, x: Value) -> Value:
     """Return the outputs (member, row, output) of a stack for inputs (row, feature)."""
     if isinstance(stack, StackedMLP):
-        (weight, bias), *layers = _layers(stack)
-        return _through(layers, x @ weight + bias)
+        first, *layers = _layers(stack)
+        return _through(layers, _with_one(x) @ first)
     if not isinstance(stack, LoopedModules):
         raise ConversionError(f"{type(stack).__name__} cannot be saved in a model file")
     return stacked_modules(stack, x)
@@ -42,27 +41,45 @@ def stack_outputs_at(stack: Stack, x: Value, knots: Floats) -> Value:
     The first layer is linear in that input, so its part that depends on the features is computed once.
     """
     if isinstance(stack, StackedMLP):
-        (weight, bias), *layers = _layers(stack)
-        at_knot = knots[:, None, None, None] * weight[:, -1:] + bias  # (knot, member, 1, width)
-        return _through(layers, (x @ weight[:, :-1]).unsqueeze(0) + at_knot)
+        first, *layers = _layers(stack)
+        by_feature, by_knot, bias = first[:, :-2], first[:, -2:-1], first[:, -1:]
+        at_knot = knots[:, None, None, None] * by_knot + bias  # (knot, member, 1, width)
+        return _through(layers, (x @ by_feature).unsqueeze(0) + at_knot)
     outputs = [stack_outputs(stack, concat([x, x.columns(0, 1) * 0.0 + knot], axis=1)) for knot in knots.tolist()]
     return concat([output.unsqueeze(0) for output in outputs], axis=0)
 
 
-def _layers(stack: StackedMLP) -> list[Layer]:
-    """Return the layers without padding; the last input of a layer has the bias."""
+def _layers(stack: StackedMLP) -> list[Floats]:
+    """Return the weights (member, in, out) without padding; the last input is 1 and has the bias.
+
+    All layers but the last one have a last output that is 1, for the next layer. So a layer is one matrix product:
+    adding the bias to small matrices would take as long as the product.
+    """
     widths = (stack.inputs, *stack.hidden, stack.outputs)
     weights = [view.double().cpu().numpy() for view in stack.views(stack.parameters)]
-    return [
-        (weight[:, :out, :into].transpose(0, 2, 1), weight[:, None, :out, into])
+    layers = [
+        weight[:, :out, : into + 1].transpose(0, 2, 1)
         for weight, (into, out) in zip(weights, pairwise(widths), strict=True)
     ]
+    return [*(_with_unit(layer) for layer in layers[:-1]), layers[-1]]
 
 
-def _through(layers: list[Layer], signal: Value) -> Value:
+def _with_unit(layer: Floats) -> Floats:
+    """Append an output that is always 1."""
+    unit = np.zeros((*layer.shape[:2], 1))
+    unit[:, -1] = 1.0
+    return np.concatenate([layer, unit], axis=2)
+
+
+def _with_one(x: Value) -> Value:
+    """Append a column of ones to (row, feature)."""
+    return concat([x, x.columns(0, 1).squeeze(1).clip(1.0, 1.0).unsqueeze(1)], axis=1)
+
+
+def _through(layers: list[Floats], signal: Value) -> Value:
     """Apply the layers after the first, each to the positive part of the signal."""
-    for weight, bias in layers:
-        signal = signal.unary("Relu") @ weight + bias
+    for weight in layers:
+        signal = signal.unary("Relu") @ weight
     return signal
 
 

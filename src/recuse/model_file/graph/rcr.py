@@ -83,7 +83,10 @@ def _log_cost_feature(units: Units) -> Any:
 
 def _mean_score(scores: Value) -> Value:
     """Average the scores (member, row, 1), clipped if there are several members."""
-    return scores.mean(axis=0) if scores.shape[0] == 1 else scores.clip(-1.0, 1.0).mean(axis=0)
+    if scores.shape[0] == 1:
+        return scores.mean(axis=0)
+    # ONNX Runtime is slow at limits of a tensor whose last axis has size 1
+    return scores.squeeze(2).clip(-1.0, 1.0).mean(axis=0).unsqueeze(1)
 
 
 def _score_at_cost(grid: CostGrid, scores: Value, cost: Value) -> Value:

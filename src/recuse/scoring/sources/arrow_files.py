@@ -21,16 +21,23 @@ def files_of(source: str) -> list[str]:
     Raises
     ------
     ValueError
-        If a folder has no Parquet files.
+        If a folder has no Parquet files, or others in folders of its own, whose rows would be left out.
     """
     folder = Path(source)
     if not folder.is_dir():
         return [source]
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith((".", "_")))
-    tables = [str(path) for path in files if path.name.lower().endswith((".parquet", ".pq"))]
+    visible = sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
+    deeper = next((path for path in visible if path.is_dir() and any(map(_is_parquet, path.rglob("*")))), None)
+    if deeper is not None:
+        raise ValueError(f"{source} must have its Parquet files in one folder, got others in {deeper.name}/")
+    tables = [str(path) for path in visible if path.is_file() and _is_parquet(path)]
     if not tables:
         raise ValueError(f"{source} is a folder without Parquet files: give the path of a table or of such a folder")
     return tables
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith((".parquet", ".pq"))
 
 
 class ArrowFile:
@@ -66,6 +73,10 @@ class ArrowFile:
             self.schema = self._file.schema
             self.sizes = _batch_sizes(pyarrow, ipc, self.path, self._file)
         self.kind = kind
+
+    def close(self) -> None:
+        """Close the file; the schema and the sizes stay."""
+        self._file = None
 
     def batches(self, chunks: tuple[int, int], columns: Sequence[str], rows: int) -> Iterator[Any]:
         """Yield the rows of some chunks as record batches of at most about `rows` rows."""
