@@ -45,7 +45,7 @@ def test_the_command_line_page_names_every_option():
     from recuse.cli.app import app
 
     text = COMMANDS.read_text(encoding="utf-8")
-    for name in ("fit", "predict", "evaluate", "report", "certify", "inspect", "export", "datasets"):
+    for name in ("fit", "predict", "evaluate", "report", "certify", "inspect", "export", "reviews", "datasets"):
         assert f"`recuse {name} " in text
         for parameter in get_command(app).commands[name].params:
             for option in parameter.opts:
