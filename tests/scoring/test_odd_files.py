@@ -19,9 +19,9 @@ import recuse
 from recuse.scoring import score_files
 from recuse.scoring.file_run import Run
 from recuse.scoring.inputs import ArrowInputs
-from recuse.scoring.processes import _portable
 from recuse.scoring.summary import PartSummary
 from recuse.scoring.tasks import PartError
+from recuse.scoring.worker import _portable
 from recuse.scoring.working_folder import working_folder, write_whole
 from scoring_runs import children_of, numbers, wait_for, write_parquet
 

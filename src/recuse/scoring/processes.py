@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import queue
 import subprocess
@@ -14,16 +13,16 @@ from typing import IO, Any
 
 from recuse.scoring.summary import PartSummary
 from recuse.scoring.tasks import Job, PartError, Task, TaskRunner
+from recuse.scoring.worker import FINISHED, send
 
-__all__ = ["run_here", "run_in_processes", "worker"]
+__all__ = ["run_here", "run_in_processes"]
 
 # an interruption is for the process that starts this one, also while this one imports its libraries
 _START = """\
 import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
 import sys; sys.path[:] = {path!r}
-from recuse.scoring.processes import worker; worker()
+from recuse.scoring.worker import worker; worker()
 """
-_FINISHED = None
 
 Result = tuple[int, PartSummary]
 
@@ -71,7 +70,7 @@ def _collected(results: queue.Queue[Any], supply: _Supply, running: int) -> Iter
     errors: list[PartError] = []
     while running:
         result = results.get()
-        if result is _FINISHED:
+        if result is FINISHED:
             running -= 1
         elif isinstance(result, PartError):
             supply.stop()
@@ -114,7 +113,7 @@ def _feed(process: _Process, supply: _Supply, results: queue.Queue[Any]) -> None
     except PartError as error:
         results.put(error)
     finally:
-        results.put(_FINISHED)
+        results.put(FINISHED)
 
 
 class _Process:
@@ -135,8 +134,8 @@ class _Process:
             return
         stdin, stdout = _pipes(process)
         try:
-            _send(stdin, task)
-            while (result := pickle.load(stdout)) is not _FINISHED:
+            send(stdin, task)
+            while (result := pickle.load(stdout)) is not FINISHED:
                 if isinstance(result, PartError):
                     raise result
                 number = result[0] + 1
@@ -153,7 +152,7 @@ class _Process:
                 command = [sys.executable, "-c", _START.format(path=[path for path in sys.path if path])]
                 self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                 with suppress(BrokenPipeError):  # then the first task finds the process ended
-                    _send(_pipes(self._process)[0], self._job)
+                    send(_pipes(self._process)[0], self._job)
             return self._process
 
     def kill(self) -> None:
@@ -175,60 +174,3 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     assert process.stdin is not None
     assert process.stdout is not None
     return process.stdin, process.stdout
-
-
-def worker() -> None:
-    """Run tasks from standard input until it is closed."""
-    results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not mix with results
-    source = sys.stdin.buffer
-    _limit_threads()
-    try:
-        answer = _Answers(pickle.load(source))
-        while True:
-            for result in answer.to(pickle.load(source)):
-                _send(results, result)
-    except (EOFError, BrokenPipeError):  # the process that started this one has ended
-        os._exit(0)
-
-
-class _Answers:
-    """Results of tasks, of which the last one is an error or says that the task is finished."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._runner: TaskRunner | None = None
-
-    def to(self, task: Task) -> Iterator[Any]:
-        try:
-            self._runner = self._runner or TaskRunner(self._job)
-            yield from self._runner.run(task)
-            yield _FINISHED
-        except PartError as error:
-            yield _portable(error)
-        except Exception as error:  # of the model file
-            yield _portable(PartError(task.parts[0].number, error))
-
-
-def _portable(error: PartError) -> PartError:
-    """Return an error that another process can read."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return PartError(error.number, RuntimeError(f"{type(error.cause).__name__}: {error.cause}"))
-    return error
-
-
-def _limit_threads() -> None:
-    """Let pyarrow use one thread, since there is a process for each core."""
-    try:
-        import pyarrow
-    except ImportError:  # CSV files need none
-        return
-    pyarrow.set_cpu_count(1)
-    pyarrow.set_io_thread_count(1)
-
-
-def _send(file: IO[bytes], value: Any) -> None:
-    pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
-    file.flush()
