@@ -17,12 +17,12 @@ import pytest
 
 import recuse
 from recuse.scoring import score_files
+from recuse.scoring.engines.tasks import PartError
+from recuse.scoring.engines.worker import _portable
 from recuse.scoring.file_run import Run
 from recuse.scoring.inputs import ArrowInputs
+from recuse.scoring.outputs.working_folder import working_folder, write_whole
 from recuse.scoring.summary import PartSummary
-from recuse.scoring.tasks import PartError
-from recuse.scoring.worker import _portable
-from recuse.scoring.working_folder import working_folder, write_whole
 from scoring_runs import children_of, numbers, wait_for, write_parquet
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from joblib import parallel_config
 
-from recuse.dask_clusters import connect
+from recuse.scoring.engines.dask_clusters import connect
 
 __all__ = ["jobs_on_cluster"]
 

@@ -15,15 +15,15 @@ from recuse._version import __version__
 from recuse.files.names import STANDARD_STREAM, source_name
 from recuse.model_file.served import ServedModel
 from recuse.scoring.deciding import BlockScorer
+from recuse.scoring.engines.processes import run_here, run_in_processes
+from recuse.scoring.engines.tasks import Job
 from recuse.scoring.inputs import ArrowInputs, Inputs
+from recuse.scoring.outputs.targets import Targets, in_order, targets_of
+from recuse.scoring.outputs.working_folder import PartStore, check_unchanged, input_facts, working_folder
 from recuse.scoring.plan import Plan
-from recuse.scoring.processes import run_here, run_in_processes
 from recuse.scoring.sources.arrow_files import PartReader
 from recuse.scoring.summary import PartSummary, ScoringSummary
 from recuse.scoring.tally import Tally
-from recuse.scoring.targets import Targets, in_order, targets_of
-from recuse.scoring.tasks import Job
-from recuse.scoring.working_folder import PartStore, check_unchanged, input_facts, working_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +123,7 @@ class Run:
         if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
             raise ValueError(f"jobs must be from 1 to {_MOST_JOBS:,}, got {jobs:,}")
         if engine == "dask":
-            from recuse.scoring.dask_engine import run_on_dask
+            from recuse.scoring.engines.dask_engine import run_on_dask
 
             return run_on_dask(job, self.inputs.tasks(self.columns, 8, done), scheduler)
         count = jobs or (_cores() if self.inputs.is_large else 1)

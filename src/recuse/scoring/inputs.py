@@ -10,11 +10,11 @@ from pathlib import Path
 from recuse.files.csv_blocks import ColumnType, CsvBlocks, open_csv
 from recuse.files.names import STANDARD_STREAM, file_format, source_name
 from recuse.model_file.served import ServedModel
+from recuse.scoring.engines.tasks import Task, tasks_of
 from recuse.scoring.plan import Plan, columns_to_read, model_columns, table_schema
 from recuse.scoring.sources.arrow_files import ArrowFile, column_names, file_parts, files_of
 from recuse.scoring.sources.csv_files import csv_parts, kept_types
 from recuse.scoring.sources.parts import Part
-from recuse.scoring.tasks import Task, tasks_of
 from recuse.tabular.column_checks import check_name
 
 __all__ = ["ArrowInputs", "CsvInputs", "Inputs", "open_inputs"]

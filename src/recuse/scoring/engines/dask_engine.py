@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from recuse.dask_clusters import connect
 from recuse.extras import import_extra
+from recuse.scoring.engines.dask_clusters import connect
+from recuse.scoring.engines.tasks import Job, PartError, Task, TaskRunner
 from recuse.scoring.summary import PartSummary
-from recuse.scoring.tasks import Job, PartError, Task, TaskRunner
 
 __all__ = ["run_on_dask"]
 

@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from typing import IO, Any
 
+from recuse.scoring.engines.tasks import Job, PartError, Task, TaskRunner
+from recuse.scoring.engines.worker import FINISHED, send
 from recuse.scoring.summary import PartSummary
-from recuse.scoring.tasks import Job, PartError, Task, TaskRunner
-from recuse.scoring.worker import FINISHED, send
 
 __all__ = ["run_here", "run_in_processes"]
 
@@ -21,7 +21,7 @@ __all__ = ["run_here", "run_in_processes"]
 _START = """\
 import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
 import sys; sys.path[:] = {path!r}
-from recuse.scoring.worker import worker; worker()
+from recuse.scoring.engines.worker import worker; worker()
 """
 
 Result = tuple[int, PartSummary]

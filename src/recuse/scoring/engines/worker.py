@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
-from recuse.scoring.tasks import Job, PartError, Task, TaskRunner
+from recuse.scoring.engines.tasks import Job, PartError, Task, TaskRunner
 
 __all__ = ["FINISHED", "send", "worker"]
 

@@ -1,0 +1,1 @@
+"""Finished parts, and the output that is made of them."""
