@@ -58,3 +58,15 @@ def check_names(names: list[str], path: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(f"{source_name(path)} must have different column names, got {twice[0]!r} more than once")
+
+
+def unreadable(path: str, kind: str, error: Exception) -> ValueError:
+    """Return the error for a file that is not of the format that its ending says.
+
+    Examples
+    --------
+    >>> unreadable("rows.parquet", "parquet", OSError("no magic bytes."))
+    ValueError('rows.parquet cannot be read as a file of Parquet: no magic bytes')
+    """
+    reason = str(error).partition("\n")[0].rstrip(".")
+    return ValueError(f"{path} cannot be read as a file of {kind.capitalize()}: {reason:.200}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from recuse.extras import import_extra
 from recuse.files.atomic import new_file
 from recuse.files.csv_text import read_csv
-from recuse.files.names import STANDARD_STREAM, check_names, file_format, source_name
+from recuse.files.names import STANDARD_STREAM, check_names, file_format, source_name, unreadable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +122,6 @@ def _read_arrow(path: str, kind: str) -> pd.DataFrame:
     try:
         table = module.read_table(path)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"{path} cannot be read as a file of {kind.capitalize()}: {reason:.200}") from error
+        raise unreadable(path, kind, error) from error
     frame: pd.DataFrame = table.to_pandas()
     return frame.reset_index(drop=True)

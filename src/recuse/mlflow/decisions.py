@@ -1,4 +1,4 @@
-"""The interface that MLflow calls: a table and parameters in, a table of decisions out."""
+"""The prediction interface of a saved model in MLflow, with costs as parameters."""
 
 from __future__ import annotations
 

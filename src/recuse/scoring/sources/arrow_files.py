@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recuse.extras import import_extra
-from recuse.files.names import check_names, file_format
+from recuse.files.names import check_names, file_format, unreadable
 from recuse.scoring.sources.parts import Part, part_rows, parts_of
 
 __all__ = ["ArrowFile", "PartReader", "column_names", "file_parts", "files_of"]
@@ -57,8 +57,7 @@ class ArrowFile:
         except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError, OSError) as error:
             if isinstance(error, FileNotFoundError | PermissionError):
                 raise
-            reason = str(error).splitlines()[0].rstrip(".")
-            raise ValueError(f"{path} cannot be read as a file of {kind.capitalize()}: {reason:.200}") from error
+            raise unreadable(path, kind, error) from error
 
     def _open(self, pyarrow: Any, kind: str) -> None:
         if kind == "parquet":
