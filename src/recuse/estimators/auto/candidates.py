@@ -20,6 +20,7 @@ from recuse.validation import require
 
 __all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "with_weighted"]
 
+_SMALL = 600  # rows of a small table, where a short training is enough
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
@@ -76,20 +77,26 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
-    batch = _batch_size(n_rows)
-    updates = 6_000  # optimiser steps of a training
     return RankFeatures(
         StackedMLPRegressor(
             hidden=(64, 64),
-            epochs=min(300 if n_rows < 2000 else 150, max(20, updates * batch // n_rows)),
-            batch_size=batch,
-            learning_rate=(1e-2, 3e-3) if n_rows < _MEDIUM else 3e-3,
+            epochs=_epochs(n_rows),
+            batch_size=_batch_size(n_rows),
+            learning_rate=1e-2,
+            decay=True,
             n_members=4,
-            validation_fraction=0.15,
+            validation_fraction=0.1 if n_rows < 2000 else 0.15,
             loss=loss,
         ),
         scale_target=False,  # the networks scale it themselves, together with the loss
     )
+
+
+def _epochs(n_rows: int) -> int:
+    """Return the epochs of a training; of a noisy table, more of them only fit the noise."""
+    if n_rows < _LARGE:
+        return 100 if n_rows < _SMALL else 200 if n_rows < 2000 else 40
+    return 30 if n_rows < 5 * _LARGE else 20
 
 
 def _batch_size(n_rows: int) -> int:
