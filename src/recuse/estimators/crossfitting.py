@@ -16,7 +16,7 @@ from recuse.tabular.folds import Split
 from recuse.tabular.rows import is_constant_target
 from recuse.threads import one_thread
 
-__all__ = ["CrossFitted", "FoldFits", "Sample", "cross_fit", "refit"]
+__all__ = ["CrossFitted", "FoldFits", "MeanOfRepeats", "RepeatedFits", "Sample", "cross_fit", "refit"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -150,6 +150,8 @@ class FoldFits:
 
     def fit(self, folds: Sequence[int]) -> None:
         """Fit the copies of some folds, and predict the test rows of these folds."""
+        if not len(folds):
+            return
         work = [self._work[fold] for fold in folds]
         for fold, (_, _, test), (model, predicted) in zip(folds, work, self._fits(work), strict=True):
             self._mean[test], self._spread[test] = predicted
@@ -168,10 +170,82 @@ class FoldFits:
                 for model, (_, _, test) in zip(models, work, strict=True)
             ]
 
+    def of_first(self, folds: int) -> CrossFitted:
+        """Return the models and the out-of-fold predictions of the first folds."""
+        mean, spread = np.full_like(self._mean, np.nan), np.full_like(self._spread, np.nan)
+        for _, _, test in self._work[:folds]:
+            mean[test], spread[test] = self._mean[test], self._spread[test]
+        models = tuple(self._models[fold] for fold in range(folds))
+        return CrossFitted(self.estimator, models, Prediction(mean, spread))
+
     def result(self) -> CrossFitted:
         """Return the models and the out-of-fold predictions so far."""
         models = tuple(self._models[fold] for fold in sorted(self._models))
         return CrossFitted(self.estimator, models, Prediction(self._mean, self._spread))
+
+
+class MeanOfRepeats:
+    """The mean of models of one fold number, each fitted in another division of the rows.
+
+    Parameters
+    ----------
+    models : sequence of estimator
+        The first is of the first division.
+    """
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        self.models = tuple(models)
+
+    @property
+    def first(self) -> Any:
+        """The model of the first division."""
+        return self.models[0]
+
+    def predict(self, X: Floats) -> Floats:
+        """Return the mean prediction."""
+        return np.asarray(np.mean([model.predict(X) for model in self.models], axis=0))
+
+
+class RepeatedFits:
+    """Cross-fitting with several divisions of the rows; the out-of-fold predictions are means over the divisions.
+
+    With few rows, a large part of the differences between models is due to the division.
+
+    Parameters
+    ----------
+    divisions : sequence of FoldFits
+        Of the same estimator and rows, with the same number of folds. Results refer to the folds of the first.
+    """
+
+    def __init__(self, divisions: Sequence[FoldFits]) -> None:
+        self._divisions = list(divisions)
+
+    @property
+    def missing(self) -> list[int]:
+        """The folds without a model in some division."""
+        return sorted({fold for fits in self._divisions for fold in fits.missing})
+
+    def fit(self, folds: Sequence[int]) -> None:
+        """Fit the copies of some folds of every division."""
+        for fits in self._divisions:
+            fits.fit([fold for fold in folds if fold in fits.missing])
+
+    def of_first(self, folds: int) -> CrossFitted:
+        """Return the mean models and the out-of-fold predictions of the first folds of the first division."""
+        return self._mean([fits.of_first(folds) for fits in self._divisions])
+
+    def result(self) -> CrossFitted:
+        """Return the mean models and the out-of-fold predictions so far."""
+        return self._mean([fits.result() for fits in self._divisions])
+
+    def _mean(self, each: Sequence[CrossFitted]) -> CrossFitted:
+        models = tuple(MeanOfRepeats(models) for models in zip(*(fitted.models for fitted in each), strict=False))
+        first = each[0].out_of_fold
+        known = np.isfinite(first.spread)
+        mean, spread = first.mean.copy(), first.spread.copy()
+        mean[known] = np.nanmean([fitted.out_of_fold.mean[known] for fitted in each], axis=0)
+        spread[known] = np.nanmean([fitted.out_of_fold.spread[known] for fitted in each], axis=0)
+        return CrossFitted(each[0].estimator, models, Prediction(mean, spread))
 
 
 def refit(
