@@ -42,7 +42,7 @@ def interrupted(mode):
 def test_the_model_is_usable_and_the_warning_says_what_is_missing():
     code, output, errors = interrupted("keep")
     assert code == 0, errors
-    assert output.splitlines() == ["['fit was interrupted; the model lacks endless and 6 of 10 folds']", "True 3.0"]
+    assert output.splitlines() == ["['fit was interrupted; the model lacks endless and 5 of 8 folds']", "True 3.0"]
 
 
 def test_by_default_the_fit_ends():

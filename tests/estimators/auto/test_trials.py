@@ -106,8 +106,8 @@ def test_the_time_of_a_fit_is_predicted_from_growing_fits():
 
 
 def test_trial_fits_end_where_the_next_would_take_too_long():
-    time_of, tried = measured(0.5, lambda count: 1e-3 * count)
-    assert tried == [50]  # the next one is predicted to take 0.2 s, too long a part of the time
+    time_of, tried = measured(0.3, lambda count: 1e-3 * count)
+    assert tried == [50]  # the next one would take 0.1 s or more
     assert time_of.of(3000) == pytest.approx(3.0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -35,7 +35,7 @@ from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
 from recuse.estimators.auto.presets import PRESETS, Preset
 from recuse.estimators.auto.race import Race, RaceResult
 from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
-from recuse.estimators.auto.time_budget import TimeBudget, measured_time
+from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget, measured_time
 from recuse.estimators.auto.trials import Setting, Trial, run_trials
 from recuse.estimators.crossfitting import CrossFitted, FoldFits, MeanOfRepeats, RepeatedFits, Sample, refit
 from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
@@ -81,7 +81,7 @@ class AutoRejector(RiskBasedRegressor):
     risk_models : list of str or mapping of str to estimator, optional
         Risk models to try: "extra_trees", "boosting", "network", or custom regressors.
     cv : int, splitter or iterable of (train, test), optional
-        The folds. A number splits the rows at random; rows with equal features share a fold. By default 10 for fewer
+        The folds. A number splits the rows at random; rows with equal features share a fold. By default 8 for fewer
         than 600 distinct rows, 5 up to 50,000, and 3 for more. The test parts of a splitter must not overlap. Rows in
         none of them, as with ``TimeSeriesSplit``, are used for training only.
     loss : str or TargetLoss, default="squared"
@@ -286,7 +286,10 @@ class AutoRejector(RiskBasedRegressor):
             risk_shares, risk = blend_risks(cross_fitted, error, rows.cost[tested], residuals.weight, folds)
             of_folds = interrupts.repeat(lambda: self._adopt(run, trials, weights, risk_trials, risk_shares, residuals))
         interrupts.repeat(lambda: self._learn_corrections(rows, features, splits, of_folds, random))
-        expected = self._out_of_fold_surcharge(rows, splits)
+        expected = np.full(len(rows), np.nan)
+        expected[tested] = 0.0
+        if budget.until(1.0) > 2 * encoding * len(splits):  # the encoders of all folds take this long
+            expected = self._out_of_fold_surcharge(rows, splits)
         expected[tested] += self._fold_mean.out_of_fold(risk)
         shares = weights, risk_shares
         self._report(trials, blended.take(tested), risk_trials, shares, expected[tested], rows.take(tested))
@@ -383,6 +386,7 @@ class _Run:
     progress: _Progress
     interrupts: Interrupts
     encoding: float
+    ready: list[str] = field(default_factory=list)  # one entry for each fit of a regressor
 
     @property
     def sample(self) -> Sample:
@@ -422,11 +426,18 @@ class _Run:
                 self.random,
                 n_jobs=self.n_jobs,
                 most_rows=most,
-                on_fit=self.progress.on_fit,
+                on_fit=self._on_regressor,
             )
             for splits in self.divisions
         ]
         return fits[0] if len(fits) == 1 else RepeatedFits(fits)
+
+    def _on_regressor(self) -> None:
+        """Count a fit; stop after it if the time for the regressors is over and there is a model."""
+        self.progress.on_fit()
+        self.ready.append("fit")
+        if len(self.ready) > 2 and self.budget.until(0.75) < 0:
+            raise OutOfTime
 
     def _reserve(self, risk_models: dict[str, Learner]) -> float:
         """Predict the seconds of the steps after the regressors, from fits to some of the rows."""
@@ -436,7 +447,7 @@ class _Run:
         risks = [
             setting.rounds
             * measured_time(
-                learner.build(len(self.rows), self.loss), learner.growth, sample, len(self.rows), left / 50
+                learner.build(len(self.rows), self.loss), learner.growth, sample, len(self.rows), left / 10
             ).of(len(self.rows))
             for learner in risk_models.values()
         ]
@@ -448,7 +459,8 @@ class _Run:
             out_of_bag_prediction(
                 self.features[some], loss[some] / (loss.mean() or 1.0), self.rows.weight[some], 5, self.random
             )
-        blend = 4 * (folds + 1) * (time.monotonic() - start)
+        growth = 1 + 3 * min(1.0, len(self.rows) / 5000)  # to all rows; of few rows, most of the time is overhead
+        blend = growth * (folds + 1) * (time.monotonic() - start)
         return min(sum(risks), max(0.25 * left, min(risks))) + blend + self._closing
 
     @property
@@ -469,18 +481,24 @@ class _Run:
         self, learners: dict[str, Learner], residuals: Sample, folds: list[Split], last_fits: float
     ) -> list[Trial[CrossFittedRisk]]:
         """Cross-fit the risk models to the out-of-fold errors; `last_fits` are the seconds of the last regressors."""
+        reserve = last_fits + self._closing if self.budget.limited else 0.0
+        done: list[CrossFittedRisk] = []
+
+        def on_fit() -> None:
+            self.progress.on_fit()
+            if done and self.budget.until(1.0) < reserve:
+                raise OutOfTime
 
         def fit(part: Any, sample: Sample, most: int | None) -> CrossFittedRisk:
-            return learn_risk(
-                part, sample, folds, self.random, self.n_jobs, most_rows=most, on_fit=self.progress.on_fit
-            )
+            done.append(learn_risk(part, sample, folds, self.random, self.n_jobs, most_rows=most, on_fit=on_fit))
+            return done[-1]
 
         return run_trials(
             learners,
             residuals,
             fit,
             self._setting(len(residuals.target), len(folds)),
-            reserve=last_fits + self._closing if self.budget.limited else 0.0,
+            reserve=reserve,
             interrupts=self.interrupts,
             report=lambda running, leading: self.progress.name(f"risk model {running}"),
         )

@@ -30,7 +30,7 @@ class Preset:
 
     learners: tuple[str, ...] | None = None
     risk_models: tuple[str, ...] | None = None
-    folds: tuple[int, int, int] = (10, 5, 3)
+    folds: tuple[int, int, int] = (8, 5, 3)
     repeats: tuple[int, int] = (1, 1)
     weighted: bool = True
     members: int = 1
@@ -41,7 +41,7 @@ class Preset:
         Examples
         --------
         >>> [PRESETS["balanced"].n_folds(rows) for rows in (100, 1000, 100_000)]
-        [10, 5, 3]
+        [8, 5, 3]
         """
         small, middle, large = self.folds
         return small if rows < _SMALL else middle if rows <= _LARGE else large

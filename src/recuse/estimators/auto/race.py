@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from recuse.estimators.auto.candidates import Learner
 from recuse.estimators.auto.interrupts import Interrupts
-from recuse.estimators.auto.time_budget import FitTime, TimeBudget, measured_time
+from recuse.estimators.auto.time_budget import FitTime, OutOfTime, TimeBudget, measured_time
 from recuse.estimators.auto.trials import Trial, suited
 from recuse.estimators.auto.weights import regressor_weights
 from recuse.estimators.crossfitting import CrossFitted, FoldFits, RepeatedFits, Sample
@@ -30,7 +30,7 @@ __all__ = ["Race", "RaceResult", "sample_folds"]
 Floats = NDArray[np.float64]
 
 _SAMPLE = 0.4  # share of the folds that regressors are selected on
-_MIN_ROWS = 200  # a fit to fewer rows of a larger table is useless
+_MIN_ROWS = 2000  # a fit to fewer rows of a larger table is worse than none
 _TRIALS = 0.1  # share of the time for trial fits
 _NEGLIGIBLE = 0.02  # weight in a blend of all, below which a regressor is left out
 _MARGIN = 0.9  # share of the remaining time that is planned
@@ -68,6 +68,7 @@ class _Entrant:
     per_fit: float = 0.0  # seconds, predicted or measured
     timing: FitTime = field(default_factory=lambda: FitTime(0.0, 1, 1.0))  # of the trial fits
     note: str = ""
+    late: bool = False
 
     @property
     def runs(self) -> bool:
@@ -144,13 +145,15 @@ class Race:
             if entrant.fits is None:
                 entrant.fits = self.start(self._build(entrant), entrant.most_rows)
             self._fit(entrant, range(1 if self.budget.limited else count))
-            if not self.budget.limited or self._seconds(count - 1, entrant) + entrant.per_fit <= self._left():
+            if not self.budget.limited or (not entrant.late and self._seconds(count - 1, entrant) <= self._left()):
                 self._fit(entrant, entrant.fits.missing[: count - self._done(entrant)])
             elif any(self._done(other) == count for other in self.entrants):
                 entrant.note = "left out: no time"
             else:  # the first regressor: there must be a model
                 self._fit(entrant, entrant.fits.missing[: count - 1])
-        self._drop_needless()
+            if self._done(entrant) < 2:
+                entrant.note = "left out: no time"
+        self._drop_needless(entrants)
 
     def _prepared(self, entrants: Sequence[_Entrant]) -> Iterator[_Entrant]:
         """Yield the entrants: in the order given, or the fastest first if the time is limited."""
@@ -191,7 +194,7 @@ class Race:
         """Fit the selected regressors to the other folds, or to as many as there is time for."""
         running = [entrant for entrant in self.entrants if entrant.runs]
         for place, entrant in enumerate(running):
-            missing = entrant.fits.missing if entrant.fits is not None else []
+            missing = entrant.fits.missing if entrant.fits is not None and not entrant.late else []
             if self.budget.limited:
                 later = sum(other.per_fit for other in running[place:])
                 rounds = int(self._left() / later) if later > 0 else len(missing)
@@ -203,14 +206,17 @@ class Race:
         if not len(folds) or entrant.fits is None:
             return
         self.report(entrant.name, self._leader())
-        start = time.monotonic()
-        entrant.fits.fit(folds)
+        start, before = time.monotonic(), self._done(entrant)
+        try:
+            entrant.fits.fit(folds)
+        except OutOfTime:
+            entrant.late = True
         seconds = time.monotonic() - start
         entrant.spent += seconds
-        entrant.per_fit = seconds / math.ceil(len(folds) / self._processes)
+        entrant.per_fit = seconds / math.ceil(max(self._done(entrant) - before, 1) / self._processes)
 
-    def _drop_needless(self) -> None:
-        """Leave out the regressors with hardly any weight in a blend on the folds that all were fitted to."""
+    def _drop_needless(self, entrants: Sequence[_Entrant]) -> None:
+        """Leave out those with hardly any weight in a blend of all regressors, on the folds that all were fitted to."""
         running = [entrant for entrant in self.entrants if entrant.runs]
         if len(running) < 2:
             return
@@ -220,7 +226,7 @@ class Race:
             predictions[:, common], self.sample.target[common], self.sample.weight[common], self.loss
         )
         for entrant, weight in zip(running, weights, strict=True):
-            if weight < _NEGLIGIBLE:
+            if weight < _NEGLIGIBLE and entrant in entrants:
                 entrant.note = f"left out: no weight on {self._done(entrant)} of {self.folds} folds"
 
     def _result(self, left_out: list[Trial[CrossFitted]], *, interrupted: bool) -> RaceResult:

@@ -14,11 +14,17 @@ from recuse.estimators.crossfitting import Sample
 from recuse.estimators.subestimators import fit_subestimator, for_targets, seeded
 from recuse.threads import one_thread
 
-__all__ = ["FitTime", "TimeBudget", "measured_time"]
+__all__ = ["FitTime", "OutOfTime", "TimeBudget", "measured_time"]
 
 _FIRST_ROWS, _STEP = 50, 4  # rows of the first trial fit, and the factor to the next
 _CERTAIN = 20  # a fit that needs less than this part of the time needs no further trial
+_MOST = 4  # a trial fit may take this part of the time
+_COLUMNS = 200  # of the first trial fit of a wide table
 _MIN_GROWTH = 0.5
+
+
+class OutOfTime(Exception):
+    """Raised between two fits of a model that takes longer than predicted."""
 
 
 class TimeBudget:
@@ -100,7 +106,7 @@ def measured_time(
 ) -> FitTime:
     """Predict the time of a fit from fits to few rows, each to four times as many rows as the one before.
 
-    The trial fits end as soon as the next one is predicted to take too long, or a fit to all rows is predicted to take
+    The trial fits end as soon as the next one is likely to take too long, or a fit to all rows is predicted to take
     a small part of the time.
 
     Parameters
@@ -124,16 +130,34 @@ def measured_time(
     """
     measure = _time_of_fit if time_of_fit is None else time_of_fit
     count = min(max(_FIRST_ROWS, rows // _STEP**4), rows)
-    found = FitTime(measure(estimator, sample, count), count, growth)
+    first = _of_all_columns(estimator, sample, count, seconds, measure)
+    found = FitTime(first, count, growth)
     while _STEP * count <= rows:
-        following = found.of(_STEP * count)
-        if following > seconds / 4 or found.of(rows) < seconds / _CERTAIN:
+        # of few rows, most of the time is overhead, so the next trial takes less than its rows suggest
+        if found.seconds * _STEP**_MIN_GROWTH > seconds / _MOST or found.of(rows) < seconds / _CERTAIN:
             break
         count *= _STEP
         taken = measure(estimator, sample, count)
         power = math.log(max(taken, 1e-9) / max(found.seconds, 1e-9)) / math.log(_STEP)
         found = FitTime(taken, count, min(max(power, _MIN_GROWTH), growth + 0.5))
     return found
+
+
+def _of_all_columns(
+    estimator: Any, sample: Sample, rows: int, seconds: float, measure: Callable[[Any, Sample, int], float]
+) -> float:
+    """Return the time of a fit to few rows with all columns; of a wide table, predict it from fewer columns.
+
+    The time is assumed to be proportional to the number of columns at most.
+    """
+    width = sample.inputs.shape[1]
+    columns = min(_COLUMNS, width)
+    while columns < width:
+        taken = measure(estimator, sample._replace(inputs=sample.inputs[:, :columns]), rows)
+        if taken * min(_STEP, width / columns) > seconds / _MOST:
+            return float(taken * width / columns)
+        columns = min(_STEP * columns, width)
+    return measure(estimator, sample, rows)
 
 
 def _time_of_fit(estimator: Any, sample: Sample, rows: int) -> float:

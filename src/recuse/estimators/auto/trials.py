@@ -12,7 +12,7 @@ from joblib import effective_n_jobs
 
 from recuse.estimators.auto.candidates import Learner
 from recuse.estimators.auto.interrupts import Interrupts
-from recuse.estimators.auto.time_budget import TimeBudget, measured_time
+from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget, measured_time
 from recuse.estimators.crossfitting import Sample
 from recuse.losses import TargetLoss
 
@@ -140,6 +140,8 @@ def run_trials(
                 tried.append(Trial(name, note="left out: interrupted"))
             else:
                 tried.append(_try(name, learners[name], sample, fit, setting, seconds))
+        except OutOfTime:
+            tried.append(Trial(name, note="left out: no time"))
         except KeyboardInterrupt:
             if not stop.goes_on():
                 raise
