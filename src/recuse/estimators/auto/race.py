@@ -153,7 +153,7 @@ class Race:
                 self._fit(entrant, entrant.fits.missing[: count - 1])
             if self._done(entrant) < 2:
                 entrant.note = "left out: no time"
-        self._drop_needless(entrants)
+        self._drop_needless()
 
     def _prepared(self, entrants: Sequence[_Entrant]) -> Iterator[_Entrant]:
         """Yield the entrants: in the order given, or the fastest first if the time is limited."""
@@ -215,7 +215,7 @@ class Race:
         entrant.spent += seconds
         entrant.per_fit = seconds / math.ceil(max(self._done(entrant) - before, 1) / self._processes)
 
-    def _drop_needless(self, entrants: Sequence[_Entrant]) -> None:
+    def _drop_needless(self) -> None:
         """Leave out those with hardly any weight in a blend of all regressors, on the folds that all were fitted to."""
         running = [entrant for entrant in self.entrants if entrant.runs]
         if len(running) < 2:
@@ -226,7 +226,7 @@ class Race:
             predictions[:, common], self.sample.target[common], self.sample.weight[common], self.loss
         )
         for entrant, weight in zip(running, weights, strict=True):
-            if weight < _NEGLIGIBLE and entrant in entrants:
+            if weight < _NEGLIGIBLE:
                 entrant.note = f"left out: no weight on {self._done(entrant)} of {self.folds} folds"
 
     def _result(self, left_out: list[Trial[CrossFitted]], *, interrupted: bool) -> RaceResult:
