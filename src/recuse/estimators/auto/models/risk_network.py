@@ -98,6 +98,8 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    networks_: RankFeatures
+
     def __init__(
         self,
         hidden: Sequence[int] = (32, 32),
