@@ -99,6 +99,8 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     networks_: RankFeatures
+    limits_: Floats
+    floor_: float
 
     def __init__(
         self,
