@@ -4,6 +4,7 @@ python benchmarks/auto.py bayes         RcR loss divided by the Bayes risk, fitt
 python benchmarks/auto.py calibration   expected against observed loss over ten bins, on test rows
 python benchmarks/auto.py budget        rejection rates of thresholds chosen on out-of-fold scores, and RcR losses
 python benchmarks/auto.py split         seconds to fit one split of abalone
+python benchmarks/auto.py limit         seconds and out-of-fold losses with time limits, on tables of odd shapes too
 python benchmarks/auto.py scale         fit to a million rows in ten minutes
 """
 
@@ -104,15 +105,40 @@ def split(n_jobs: int) -> None:
     """Time a fit to one split of abalone, and decisions at two costs."""
     train, validation, (X, y) = datasets.split(datasets.load("abalone"), 0)
     both = pd.concat([train[0], validation[0]]), np.concatenate([train[1], validation[1]])
-    start = time.monotonic()
+    start, processor = time.monotonic(), time.process_time()
     model = AutoRejector(4.0, random_state=0, n_jobs=n_jobs).fit(*both)
-    print(
-        f"{len(both[1])} rows fitted in {time.monotonic() - start:.0f} s\n{model.leaderboard_.to_string(index=False)}"
-    )
+    seconds = f"{time.monotonic() - start:.0f} s, {time.process_time() - processor:.1f} s of this process"
+    print(f"{len(both[1])} rows fitted in {seconds}\n{model.leaderboard_.to_string(index=False)}")
     for cost in (4.0, 6.0):
         start = time.monotonic()
         loss = model.decide(X, cost=cost).evaluate(y)["rcr_loss"]
         print(f"cost {cost}: RcR loss {loss:.3f}, {len(X)} rows decided in {time.monotonic() - start:.1f} s")
+
+
+def limit(n_jobs: int) -> None:
+    """Fit with time limits: seconds used, and the out-of-fold RcR loss of the blend."""
+    random = np.random.default_rng(0)
+    wide = random.normal(size=(200, 5000))
+    texts = pd.DataFrame({"a": random.normal(size=2000), "b": random.normal(size=2000)})
+    for name, values in (("id", 2000), ("reference", 1500)):
+        texts[name] = [f"{name} {number}" for number in random.integers(values, size=2000)]
+    train, validation, _ = datasets.split(datasets.load("concrete"), 0)
+    concrete = pd.concat([train[0], validation[0]]), pd.concat([train[1], validation[1]]), 36.0, (10, 25, 60, None)
+    tables = {
+        "200 x 5,000": (wide, wide[:, 0] + random.normal(size=200), 1.0, (20,)),
+        "two texts": (texts, texts["a"] + random.normal(size=2000) * np.exp(texts["b"] / 2), 1.0, (30,)),
+        "concrete": concrete,
+    }
+    for name, (X, y, cost, limits) in tables.items():
+        for seconds in limits:
+            start, processor = time.monotonic(), time.process_time()
+            model = AutoRejector(cost, time_limit=seconds, random_state=0, n_jobs=n_jobs).fit(X, y)
+            wall, processor = time.monotonic() - start, time.process_time() - processor
+            loss = model.leaderboard_.set_index("name").loc["blend", "rcr_loss"]
+            print(
+                f"{name}, limit {seconds}: {wall:.1f} s, {processor:.1f} s of processor time, loss {loss:.3f}",
+                flush=True,
+            )
 
 
 def scale(n_jobs: int, rows: int = 1_000_000, limit: float = 600.0) -> None:
@@ -139,7 +165,7 @@ def _peak() -> float:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    tasks = {task.__name__: task for task in (bayes, budget, calibration, split, scale)}
+    tasks = {task.__name__: task for task in (bayes, budget, calibration, split, limit, scale)}
     parser.add_argument("what", choices=list(tasks))
     parser.add_argument("--jobs", type=int, default=2)
     chosen = parser.parse_args()

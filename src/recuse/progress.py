@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["progress_bar"]
+__all__ = ["Report", "progress_bar"]
+
+
+class Report(Protocol):
+    """Updates a progress bar."""
+
+    def __call__(self, done: int, title: str | None = None) -> None:
+        """Set the number of steps done so far and, if given, the title."""
 
 
 @contextmanager
-def progress_bar(title: str, total: int, *, show: bool = True) -> Iterator[Callable[[int], None]]:
+def progress_bar(title: str, total: int, *, show: bool = True) -> Iterator[Report]:
     """Show a bar while the block runs, if standard error is a terminal.
 
     Parameters
@@ -25,8 +33,8 @@ def progress_bar(title: str, total: int, *, show: bool = True) -> Iterator[Calla
 
     Yields
     ------
-    callable
-        Takes the number of steps done so far.
+    Report
+        Takes the number of steps done so far and, optionally, a new title.
 
     Examples
     --------
@@ -38,4 +46,8 @@ def progress_bar(title: str, total: int, *, show: bool = True) -> Iterator[Calla
     disable = not (show and console.is_terminal)  # elsewhere Rich would print a blank line
     with Progress(*columns, console=console, disable=disable, transient=True) as progress:
         task = progress.add_task(title, total=total)
-        yield lambda done: progress.update(task, completed=done)
+
+        def report(done: int, title: str | None = None) -> None:
+            progress.update(task, completed=done, description=title)
+
+        yield report

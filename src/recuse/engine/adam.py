@@ -22,10 +22,15 @@ class StackedAdam:
         A step reads its `gradient` and changes its `parameters`.
     learning_rates : sequence of float
         One for each member.
+
+    Attributes
+    ----------
+    factor : float
+        The next steps use the learning rates times this factor; 1 at first.
     """
 
     def __init__(self, stack: Stack, learning_rates: Sequence[float]) -> None:
-        self.stack, self.steps = stack, 0
+        self.stack, self.steps, self.factor = stack, 0, 1.0
         self.mean = torch.zeros_like(stack.parameters)
         self.square = torch.zeros_like(stack.parameters)
         self._scratch = torch.empty_like(stack.parameters)
@@ -44,7 +49,7 @@ class StackedAdam:
         torch.sqrt(self.square, out=update)
         update.mul_((1 - _BETA2**self.steps) ** -0.5).add_(_EPSILON)
         torch.div(self.mean, update, out=update)
-        self.stack.parameters.addcmul_(update, self.rate, value=-1 / (1 - _BETA1**self.steps))
+        self.stack.parameters.addcmul_(update, self.rate, value=-self.factor / (1 - _BETA1**self.steps))
 
     def freeze(self, member: int) -> None:
         """Set the parameters and the learning rate of a diverged member to zero."""

@@ -23,7 +23,7 @@ from recuse.engine.objectives.pairs import Pairs, Regressors
 from recuse.engine.objectives.rejectors import Rejectors
 from recuse.engine.objectives.selective import SelectiveMember, SelectiveNets
 from recuse.engine.plan import Networks, Plan, SelectivePlan
-from recuse.engine.schedule import slow_start_epochs
+from recuse.engine.schedule import half_cosine, slow_start_epochs
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import Stack, threads_for
 from recuse.losses import SQUARED, TargetLoss
@@ -126,9 +126,15 @@ def train_regressors(
     batches, held_out = _make_batches(tables, validation, members, plan)
     objective = Regressors(members, networks.regressors([member.seed for member in members]), loss)
     best = BestEpochs(objective)
+
+    def batches_of(epoch: int) -> Iterable[Batch]:
+        if plan.decay:
+            objective.scale_rates(half_cosine(epoch, epochs=plan.epochs))
+        return batches.shuffled(plan.batch_size, _ALONE, epoch)
+
     run_epochs(
         objective,
-        lambda epoch: batches.shuffled(plan.batch_size, _ALONE, epoch),
+        batches_of,
         plan.epochs,
         batch_rows=min(plan.batch_size, batches.rows),
         end_epoch=lambda epoch: best.record(objective.validate(held_out), epoch),

@@ -33,6 +33,8 @@ class Plan:
         the regressor has not improved for `patience` epochs, but for at most half of the epochs.
     batch_size : int
     patience : int
+    decay : bool
+        Whether regressors that are trained alone lower their learning rates to zero, along half a cosine.
     device : str
     on_epoch : callable, optional
         Called after each epoch with the number of epochs done; for progress bars.
@@ -42,6 +44,7 @@ class Plan:
     slow_start: int | Literal["auto"] = 200
     batch_size: int = 1024
     patience: int = 20
+    decay: bool = False
     device: str = "cpu"
     on_epoch: Callable[[int], None] | None = None
 

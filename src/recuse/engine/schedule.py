@@ -1,12 +1,13 @@
-"""The length of Slow-Start, in which the regressor trains without the rejector."""
+"""Schedules of a training: the length of Slow-Start, and the decay of the learning rate."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from torch import Tensor
 
-__all__ = ["slow_start_epochs", "stalled"]
+__all__ = ["half_cosine", "slow_start_epochs", "stalled"]
 
 
 def slow_start_epochs(slow_start: int | Literal["auto"], epochs: int) -> int:
@@ -45,3 +46,14 @@ def stalled(history: Tensor, *, patience: int) -> Tensor:
     if len(history) == 0:
         return history.new_zeros(history.shape[1]).bool()
     return len(history) - 1 - history.argmin(dim=0) >= patience
+
+
+def half_cosine(epoch: int, *, epochs: int) -> float:
+    """Return the factor of the learning rate in an epoch: from 1 in the first to nearly 0 in the last.
+
+    Examples
+    --------
+    >>> [round(half_cosine(epoch, epochs=4), 2) for epoch in range(4)]
+    [1.0, 0.85, 0.5, 0.15]
+    """
+    return 0.5 * (1 + math.cos(math.pi * epoch / epochs))

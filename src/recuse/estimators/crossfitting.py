@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,11 +10,13 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from recuse.estimators.joint_fits import fit_all, fits_together
 from recuse.estimators.subestimators import Prediction, fit_subestimator, for_targets, predict, seeded
 from recuse.tabular.folds import Split
+from recuse.tabular.rows import is_constant_target
 from recuse.threads import one_thread
 
-__all__ = ["CrossFitted", "Sample", "cross_fit", "refit"]
+__all__ = ["CrossFitted", "FoldFits", "MeanOfRepeats", "RepeatedFits", "Sample", "cross_fit", "refit"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -100,18 +102,150 @@ def cross_fit(
     >>> cross_fit(LinearRegression(), sample, halves, np.random.RandomState(0)).out_of_fold.mean.round(6) + 0.0
     array([ 0.,  2.,  4.,  6.,  8., 10.])
     """
-    n_rows = len(sample.target)
-    whole = for_targets(estimator, sample.n_outputs)
-    work = [(seeded(whole, random), _drawn(train, most_rows, random), test) for train, test in splits]
-    fits = (delayed(_fit_and_predict)(copy, sample, train, test) for copy, train, test in work)
-    mean, spread = np.full_like(sample.target, np.nan), np.full(n_rows, np.nan)
-    models = []
-    for (model, predicted), (_, _, test) in zip(Parallel(n_jobs, return_as="generator")(fits), work, strict=True):
-        mean[test], spread[test] = predicted
-        models.append(model)
-        if on_fit is not None:
-            on_fit()
-    return CrossFitted(estimator, tuple(models), Prediction(mean, spread))
+    fits = FoldFits(estimator, sample, splits, random, n_jobs=n_jobs, most_rows=most_rows, on_fit=on_fit)
+    fits.fit(range(len(splits)))
+    return fits.result()
+
+
+class FoldFits:
+    """Cross-fitting in steps, some folds at a time.
+
+    Parameters
+    ----------
+    estimator, sample, splits, random, n_jobs, most_rows, on_fit
+        As in `cross_fit`. All random choices are made here, so the order of the steps does not matter.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> x = np.arange(4.0)
+    >>> halves = [(np.arange(2), np.arange(2, 4)), (np.arange(2, 4), np.arange(2))]
+    >>> fits = FoldFits(LinearRegression(), Sample(x[:, None], x, np.ones(4)), halves, np.random.RandomState(0))
+    >>> fits.fit([1])
+    >>> fits.missing, fits.result().out_of_fold.mean.round(6) + 0.0
+    ([0], array([ 0.,  1., nan, nan]))
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        sample: Sample,
+        splits: Sequence[Split],
+        random: np.random.RandomState,
+        *,
+        n_jobs: int | None = None,
+        most_rows: int | None = None,
+        on_fit: Callable[[], None] | None = None,
+    ) -> None:
+        self.estimator, self.sample, self._n_jobs, self._on_fit = estimator, sample, n_jobs, on_fit
+        whole = for_targets(estimator, sample.n_outputs)
+        self._work = [(seeded(whole, random), _drawn(train, most_rows, random), test) for train, test in splits]
+        self._models: dict[int, Any] = {}
+        self._mean, self._spread = np.full_like(sample.target, np.nan), np.full(len(sample.target), np.nan)
+
+    @property
+    def missing(self) -> list[int]:
+        """The folds without a model."""
+        return [fold for fold in range(len(self._work)) if fold not in self._models]
+
+    def fit(self, folds: Sequence[int]) -> None:
+        """Fit the copies of some folds, and predict the test rows of these folds."""
+        if not len(folds):
+            return
+        work = [self._work[fold] for fold in folds]
+        for fold, (_, _, test), (model, predicted) in zip(folds, work, self._fits(work), strict=True):
+            self._mean[test], self._spread[test] = predicted
+            self._models[fold] = model
+            if self._on_fit is not None:
+                self._on_fit()
+
+    def _fits(self, work: list[tuple[Any, Indices, Indices]]) -> Iterable[tuple[Any, Prediction]]:
+        if not fits_together(work[0][0]):
+            fits = (delayed(_fit_and_predict)(copy, self.sample, train, test) for copy, train, test in work)
+            return Parallel(self._n_jobs, return_as="generator")(fits)  # type: ignore[no-any-return]
+        models = _fit_stack([(copy, train) for copy, train, _ in work], self.sample, self._n_jobs)
+        with one_thread():
+            return [
+                (model, predict(model, self.sample.inputs[test], self.sample.n_outputs))
+                for model, (_, _, test) in zip(models, work, strict=True)
+            ]
+
+    def of_first(self, folds: int) -> CrossFitted:
+        """Return the models and the out-of-fold predictions of the first folds."""
+        mean, spread = np.full_like(self._mean, np.nan), np.full_like(self._spread, np.nan)
+        for _, _, test in self._work[:folds]:
+            mean[test], spread[test] = self._mean[test], self._spread[test]
+        models = tuple(self._models[fold] for fold in range(folds))
+        return CrossFitted(self.estimator, models, Prediction(mean, spread))
+
+    def result(self) -> CrossFitted:
+        """Return the models and the out-of-fold predictions so far."""
+        models = tuple(self._models[fold] for fold in sorted(self._models))
+        return CrossFitted(self.estimator, models, Prediction(self._mean, self._spread))
+
+
+class MeanOfRepeats:
+    """The mean of models of one fold number, each fitted in another division of the rows.
+
+    Parameters
+    ----------
+    models : sequence of estimator
+        The first is of the first division.
+    """
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        self.models = tuple(models)
+
+    @property
+    def first(self) -> Any:
+        """The model of the first division."""
+        return self.models[0]
+
+    def predict(self, X: Floats) -> Floats:
+        """Return the mean prediction."""
+        return np.asarray(np.mean([model.predict(X) for model in self.models], axis=0))
+
+
+class RepeatedFits:
+    """Cross-fitting with several divisions of the rows; the out-of-fold predictions are means over the divisions.
+
+    With few rows, a large part of the differences between models is due to the division.
+
+    Parameters
+    ----------
+    divisions : sequence of FoldFits
+        Of the same estimator and rows, with the same number of folds. Results refer to the folds of the first.
+    """
+
+    def __init__(self, divisions: Sequence[FoldFits]) -> None:
+        self._divisions = list(divisions)
+
+    @property
+    def missing(self) -> list[int]:
+        """The folds without a model in some division."""
+        return sorted({fold for fits in self._divisions for fold in fits.missing})
+
+    def fit(self, folds: Sequence[int]) -> None:
+        """Fit the copies of some folds of every division."""
+        for fits in self._divisions:
+            fits.fit([fold for fold in folds if fold in fits.missing])
+
+    def of_first(self, folds: int) -> CrossFitted:
+        """Return the mean models and the out-of-fold predictions of the first folds of the first division."""
+        return self._mean([fits.of_first(folds) for fits in self._divisions])
+
+    def result(self) -> CrossFitted:
+        """Return the mean models and the out-of-fold predictions so far."""
+        return self._mean([fits.result() for fits in self._divisions])
+
+    def _mean(self, each: Sequence[CrossFitted]) -> CrossFitted:
+        models = tuple(MeanOfRepeats(models) for models in zip(*(fitted.models for fitted in each), strict=False))
+        first = each[0].out_of_fold
+        known = np.isfinite(first.spread)
+        mean, spread = first.mean.copy(), first.spread.copy()
+        mean[known] = np.nanmean([fitted.out_of_fold.mean[known] for fitted in each], axis=0)
+        spread[known] = np.nanmean([fitted.out_of_fold.spread[known] for fitted in each], axis=0)
+        return CrossFitted(each[0].estimator, models, Prediction(mean, spread))
 
 
 def refit(
@@ -158,6 +292,24 @@ def refit(
 
 def _drawn(rows: Indices, most: int | None, random: np.random.RandomState) -> Indices:
     return rows if most is None or len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
+
+
+def _fit_stack(copies: Sequence[tuple[Any, Indices]], sample: Sample, n_jobs: int | None) -> list[Any]:
+    """Fit copies to their rows, all at once but those whose target is constant."""
+    tables = [sample.take(rows) for _, rows in copies]
+    models: dict[int, Any] = {}
+    together = [place for place, table in enumerate(tables) if not is_constant_target(table.target)]
+    with one_thread():
+        if together:
+            rows = [
+                (table.inputs, table.target, None if np.ptp(table.weight) == 0 else table.weight)
+                for table in (tables[place] for place in together)
+            ]
+            fitted = fit_all([copies[place][0] for place in together], rows, n_jobs)
+            models = dict(zip(together, fitted, strict=True))
+        for place in set(range(len(copies))) - set(together):
+            models[place] = fit_subestimator(copies[place][0], *tables[place])
+    return [models[place] for place in range(len(copies))]
 
 
 def _fit_and_predict(copy: Any, sample: Sample, train: Indices, test: Indices) -> tuple[Any, Prediction]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
 from recuse import losses
+from recuse.engine.batches import Table
 from recuse.engine.best_epoch import Trained
 from recuse.engine.loop import train_regressors
 from recuse.engine.members import Member
@@ -28,11 +31,12 @@ from recuse.estimators.rate_search import (
     member_seeds,
     report_diverged,
 )
-from recuse.losses import LossLike
+from recuse.losses import LossLike, TargetLoss
 from recuse.progress import progress_bar
 from recuse.tabular.encoder import Unseen
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
+from recuse.threads import one_thread
 
 __all__ = ["StackedMLPRegressor"]
 
@@ -74,6 +78,8 @@ class StackedMLPRegressor(CheckedRegressor):
     device : str, default="cpu"
     verbose : bool, default=False
         Show a progress bar.
+    decay : bool, default=False
+        Lower the learning rates to zero, along half a cosine over the epochs; fewer epochs are then enough.
     loss : str or TargetLoss, default="squared"
         Loss to minimise: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. For several
         targets, its unweighted mean over them.
@@ -122,6 +128,7 @@ class StackedMLPRegressor(CheckedRegressor):
         unseen: Unseen = "novel",
         device: str = "cpu",
         verbose: bool = False,
+        decay: bool = False,
         loss: LossLike = "squared",
     ) -> None:
         self.hidden = hidden
@@ -136,6 +143,7 @@ class StackedMLPRegressor(CheckedRegressor):
         self.unseen = unseen
         self.device = device
         self.verbose = verbose
+        self.decay = decay
         self.loss = loss
 
     def fit(
@@ -161,17 +169,29 @@ class StackedMLPRegressor(CheckedRegressor):
         StackedMLPRegressor
         """
         with self._all_or_nothing():
-            check_trial_parameters(self.get_params(deep=False))
-            self.loss_ = losses.get(self.loss)
-            rows = self._training_rows(X, y, _COST, sample_weight, sort=self.sort_rows)
-            shuffle, seeds, random = member_seeds(self.random_state, self.n_members)
-            train, held_out = self._divide(rows, validation, random)
-            self._units = Units.learn(
-                train, rows, _COST, scale_target=self.scale_target, loss=self.loss_, unseen=self.unseen
-            )
-            members = [Member(seed, rate) for seed in seeds for rate in learning_rates(self.learning_rate)]
-            self._keep(self._train(train, held_out, members, shuffle), members)
+            _train_together([self], [self._prepare(X, y, sample_weight, validation)])
         return self
+
+    @staticmethod
+    def fit_together(
+        estimators: Sequence[StackedMLPRegressor],
+        tables: Sequence[tuple[Any, Any, Any]],
+        n_jobs: int | None = None,
+    ) -> None:
+        """Fit several estimators, each to its own table, in one stack of networks.
+
+        Parameters
+        ----------
+        estimators : sequence of StackedMLPRegressor
+            They may differ in `random_state` only.
+        tables : sequence of (X, y, sample_weight or None)
+        n_jobs : int, optional
+            Processes that the estimators are divided among; the results do not depend on it.
+        """
+        prepared = [
+            estimator._prepare(X, y, weight) for estimator, (X, y, weight) in zip(estimators, tables, strict=True)
+        ]
+        _train_together(estimators, prepared, n_jobs)
 
     def predict(self, X: Any) -> Floats:
         """Predict every row by the mean over the members.
@@ -201,6 +221,16 @@ class StackedMLPRegressor(CheckedRegressor):
         features = self._units.features(rows)
         return self._units.prediction(outputs(self.regressor_, features))
 
+    def _prepare(self, X: Any, y: Any, sample_weight: Any, validation: tuple[Any, Any] | None = None) -> _Prepared:
+        """Check parameters and rows, learn the units, and hold out validation rows."""
+        check_trial_parameters(self.get_params(deep=False))
+        self.loss_ = losses.get(self.loss)
+        rows = self._training_rows(X, y, _COST, sample_weight, sort=self.sort_rows)
+        shuffle, seeds, random = member_seeds(self.random_state, self.n_members)
+        train, held_out = self._divide(rows, validation, random)
+        units = Units.learn(train, rows, _COST, scale_target=self.scale_target, loss=self.loss_, unseen=self.unseen)
+        return _Prepared(units, train, held_out, shuffle, seeds)
+
     def _divide(
         self, rows: Rows, validation: tuple[Any, Any] | None, random: np.random.RandomState
     ) -> tuple[Rows, Rows]:
@@ -209,23 +239,126 @@ class StackedMLPRegressor(CheckedRegressor):
             return divide(rows, self.validation_fraction, random)
         return rows, self._validation_rows(validation, _COST, with_cost=False, sort=self.sort_rows)
 
-    def _train(self, train: Rows, held_out: Rows, members: list[Member], shuffle: int) -> Trained:
-        units, hidden = self._units, tuple(self.hidden)
-        inputs, n_outputs = units.encoder.n_features, units.n_outputs
-        build = partial(StackedMLP, inputs=inputs, hidden=hidden, outputs=n_outputs, device=self.device)
-        tables = [engine_table(units, train, shuffle)], [engine_table(units, held_out)]
-        with progress_bar("training", self.epochs, show=self.verbose) as report:
-            plan = Plan(epochs=self.epochs, batch_size=self.batch_size, device=self.device, on_epoch=report)
-            return train_regressors(*tables, members, Networks(build, build), plan, units.engine_loss)
-
-    def _keep(self, trained: Trained, members: list[Member]) -> None:
+    def _keep(self, units: Units, trained: Trained, members: Sequence[Member]) -> None:
         """Choose a learning rate for each member, and set the fitted attributes."""
-        rates = learning_rates(self.learning_rate)
-        self.diverged_ = report_diverged(trained, members, len(rates))
+        self._units, rates = units, learning_rates(self.learning_rate)
+        self.diverged_ = report_diverged(trained, members, len(rates), stacklevel=6)
         loss = trained.loss.cpu()
         chosen = best_trials(loss, rates)
         # double precision from here on: the same row gives the same answer in any batch
         self.regressor_ = trained.regressor.take(chosen).to(torch.float64)
         self.learning_rate_ = [members[trial].learning_rate for trial in chosen]
         self.best_epoch_ = trained.epoch[chosen].tolist()
-        self.validation_loss_ = float(self._units.loss(loss[chosen].double().numpy()).mean())
+        self.validation_loss_ = float(units.loss(loss[chosen].double().numpy()).mean())
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """The rows, units and seeds of one estimator."""
+
+    units: Units
+    train: Rows
+    held_out: Rows
+    shuffle: int
+    seeds: list[int]
+
+    @property
+    def layout(self) -> tuple[int, int]:
+        """Number of inputs and outputs of the networks, which are equal in a stack."""
+        return self.units.encoder.n_features, self.units.n_outputs
+
+
+@dataclass(frozen=True)
+class _Training:
+    """A training of stacks of one layout.
+
+    Attributes
+    ----------
+    build : callable
+        Builds a stack from seeds.
+    rates : sequence of float
+    plan : Plan
+    loss : TargetLoss
+        In the units of the tables.
+    """
+
+    build: Callable[[Sequence[int]], StackedMLP]
+    rates: Sequence[float]
+    plan: Plan
+    loss: TargetLoss
+
+    def __call__(self, jobs: Sequence[tuple[Table, Table, Sequence[int]]]) -> list[tuple[Trained, list[Member]]]:
+        """Train the members of each job (training table, validation table, seeds); return them by job."""
+        members = [
+            Member(seed, rate, table=place)
+            for place, (_, _, seeds) in enumerate(jobs)
+            for seed in seeds
+            for rate in self.rates
+        ]
+        tables, validation = [job[0] for job in jobs], [job[1] for job in jobs]
+        trained = train_regressors(tables, validation, members, Networks(self.build, self.build), self.plan, self.loss)
+        own = len(members) // len(jobs)
+        return [
+            (_of_members(trained, range(start, start + own)), members[start : start + own])
+            for start in range(0, len(members), own)
+        ]
+
+
+def _train_together(
+    estimators: Sequence[StackedMLPRegressor], prepared: Sequence[_Prepared], n_jobs: int | None = None
+) -> None:
+    """Train estimators that differ in their rows and seeds only. Those with equal layouts share a stack."""
+    for layout in dict.fromkeys(each.layout for each in prepared):
+        places = [place for place, each in enumerate(prepared) if each.layout == layout]
+        _train_stack([estimators[place] for place in places], [prepared[place] for place in places], n_jobs)
+
+
+def _train_stack(estimators: Sequence[StackedMLPRegressor], prepared: Sequence[_Prepared], n_jobs: int | None) -> None:
+    first, (inputs, outputs_) = estimators[0], prepared[0].layout
+    # the loss in the units of the engine is one for the stack, so all need the same scale of the target
+    scale = float(np.mean([each.units.target_scale for each in prepared]))
+    units = [replace(each.units, target_scale=scale) for each in prepared]
+    tables = _of_equal_length(
+        [engine_table(unit, each.train, each.shuffle) for unit, each in zip(units, prepared, strict=True)]
+    )
+    validation = _of_equal_length(
+        [engine_table(unit, each.held_out) for unit, each in zip(units, prepared, strict=True)]
+    )
+    jobs = list(zip(tables, validation, [each.seeds for each in prepared], strict=True))
+    build = partial(StackedMLP, inputs=inputs, hidden=tuple(first.hidden), outputs=outputs_, device=first.device)
+    rates = learning_rates(first.learning_rate)
+    processes = min(int(effective_n_jobs(n_jobs)), len(jobs))
+    with progress_bar("training", first.epochs, show=first.verbose) as report:
+        on_epoch = report if processes == 1 else None  # a callable of another process could not show anything
+        plan = Plan(
+            epochs=first.epochs,
+            batch_size=first.batch_size,
+            decay=first.decay,
+            device=first.device,
+            on_epoch=on_epoch,
+        )
+        train = _Training(build, rates, plan, units[0].engine_loss)
+        chunks = [jobs[len(jobs) * i // processes : len(jobs) * (i + 1) // processes] for i in range(processes)]
+        parts = [train(jobs)] if processes == 1 else Parallel(processes)(delayed(_in_process)(train, c) for c in chunks)
+    results = [result for part in parts for result in part]
+    for estimator, unit, (trained, members) in zip(estimators, units, results, strict=True):
+        estimator._keep(unit, trained, members)
+
+
+def _in_process(train: _Training, jobs: Sequence[tuple[Table, Table, Sequence[int]]]) -> Any:
+    with one_thread():
+        return train(jobs)
+
+
+def _of_members(trained: Trained, members: range) -> Trained:
+    """Return the results of consecutive members, without the history."""
+    some = slice(members.start, members.stop)
+    diverged = {member - members.start: epoch for member, epoch in trained.diverged.items() if member in members}
+    regressor = trained.regressor.take(members)
+    return Trained(regressor, None, trained.loss[some], trained.epoch[some], trained.history[:0], diverged)
+
+
+def _of_equal_length(tables: Sequence[Table]) -> list[Table]:
+    """Pad the shorter tables with rows of weight zero."""
+    lengths = [len(table.y) for table in tables]
+    return list(tables) if len(set(lengths)) == 1 else [table.padded(max(lengths)) for table in tables]

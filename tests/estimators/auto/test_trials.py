@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from recuse.estimators.auto.candidates import LEARNERS, Learner, choose
-from recuse.estimators.auto.time_budget import TimeBudget, affordable_rows
+from recuse.estimators.auto.time_budget import FitTime, TimeBudget, measured_time
 from recuse.estimators.auto.trials import Setting, run_trials
 from recuse.estimators.crossfitting import Sample, cross_fit
 from recuse.losses import SQUARED, Pinball
@@ -42,7 +42,7 @@ def run(learners, limit=None):
         return cross_fit(estimator, sample, SPLITS, np.random.RandomState(0), most_rows=most_rows)
 
     setting = Setting(2000, 3, SQUARED, TimeBudget(limit), None)
-    return run_trials(learners, SAMPLE, fit, setting, until=1.0)
+    return run_trials(learners, SAMPLE, fit, setting)
 
 
 def learner(part, **more):
@@ -87,10 +87,38 @@ def test_a_learner_for_other_tables_is_left_out():
     assert LEARNERS["networks"].suits(10**6, Pinball(0.9))
 
 
-def test_the_time_of_a_fit_is_predicted():
-    rows = affordable_rows(Slow(per_row=1e-4), 1.0, SAMPLE, rounds=2, rows=3000, seconds=0.3)
-    assert 500 < rows < 1600  # 0.7 of the time that is left, for two fits
-    assert affordable_rows(Ridge(), 1.0, SAMPLE, rounds=2, rows=3000, seconds=10) == 3000
+def measured(seconds, time_of_fit, rows=3000, growth=1.0):
+    tried = []
+
+    def measure(estimator, sample, count):
+        tried.append(count)
+        return time_of_fit(count)
+
+    return measured_time(None, growth, SAMPLE, rows, seconds, measure), tried
+
+
+def test_the_time_of_a_fit_is_predicted_from_growing_fits():
+    time_of, tried = measured(10.0, lambda count: 1e-3 * count)
+    assert tried == [50, 200, 800]
+    assert time_of.of(3000) == pytest.approx(3.0)
+    assert time_of.affordable(1.5, 3000) == 1500
+    assert time_of.affordable(99.0, 3000) == 3000
+
+
+def test_trial_fits_end_where_the_next_would_take_too_long():
+    time_of, tried = measured(0.3, lambda count: 1e-3 * count)
+    assert tried == [50]  # the next one would take 0.1 s or more
+    assert time_of.of(3000) == pytest.approx(3.0)
+
+
+def test_one_trial_fit_is_enough_where_there_is_plenty_of_time():
+    assert measured(1000.0, lambda count: 1e-3 * count)[1] == [50]
+
+
+def test_a_constant_time_is_not_extrapolated_in_proportion():
+    time_of, _ = measured(10.0, lambda count: 0.5)
+    assert time_of.of(3000) < 2.0
+    assert FitTime(1.0, 100, 2.0).affordable(-1.0, 1000) == 0
 
 
 @pytest.mark.parametrize("given", ["boosting", [], 3, {}])

@@ -37,8 +37,8 @@ class Preset(StrEnum):
 _RCR = {Preset.FAST: {"epochs": 300, "n_members": 2}, Preset.BEST: {"n_members": 10}}
 _PRESETS: Mapping[Method, Mapping[Preset, dict[str, Any]]] = {
     Method.AUTO: {
-        Preset.FAST: {"learners": ["boosting", "extra_trees"], "risk_models": ["extra_trees"], "cv": 3},
-        Preset.BEST: {"cv": 10},
+        Preset.FAST: {"preset": "fast"},
+        Preset.BEST: {"preset": "best"},
     },
     Method.RCR: _RCR,
     Method.RCR_CROSSFIT: _RCR,

@@ -73,6 +73,10 @@ class Regressors:
         self.stack.backward(slope)
         self._adam.step()
 
+    def scale_rates(self, factor: float) -> None:
+        """Use the learning rates times a factor in the next steps."""
+        self._adam.factor = factor
+
     def take(self, members: Sequence[Member], chosen: Sequence[int]) -> Regressors:
         """Return copies of the regressors at `chosen`, with their moments of Adam, as new members."""
         out = Regressors(members, self.stack.take(chosen), self.loss)

@@ -18,8 +18,9 @@ from recuse.estimators.subestimators import check_subestimator
 from recuse.losses import Absolute, Huber, Pinball, Squared, TargetLoss
 from recuse.validation import require
 
-__all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "with_weighted"]
+__all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "weighted_variants", "with_members", "with_weighted"]
 
+_SMALL = 600  # rows of a small table, where a short training is enough
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
@@ -64,7 +65,7 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
             objective = {}
     size = {"max_leaf_nodes": 24, "min_samples_leaf": 5} if n_rows < _LARGE else {}
     trees = HistGradientBoostingRegressor(
-        max_iter=250 if n_rows < _LARGE else 400,
+        max_iter=125 if n_rows < _SMALL else 250 if n_rows < _LARGE else 400,
         learning_rate=0.08 if n_rows < _LARGE else 0.1,
         l2_regularization=1.0,
         max_features=0.5,
@@ -76,20 +77,26 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
-    batch = _batch_size(n_rows)
-    updates = 6_000  # optimiser steps of a training
     return RankFeatures(
         StackedMLPRegressor(
             hidden=(64, 64),
-            epochs=min(300 if n_rows < 2000 else 150, max(20, updates * batch // n_rows)),
-            batch_size=batch,
-            learning_rate=(1e-2, 3e-3) if n_rows < _MEDIUM else 3e-3,
+            epochs=_epochs(n_rows),
+            batch_size=_batch_size(n_rows),
+            learning_rate=1e-2,
+            decay=True,
             n_members=4,
-            validation_fraction=0.15,
+            validation_fraction=0.1 if n_rows < 2000 else 0.15,
             loss=loss,
         ),
         scale_target=False,  # the networks scale it themselves, together with the loss
     )
+
+
+def _epochs(n_rows: int) -> int:
+    """Return the epochs of a training; of a noisy table, more of them only fit the noise."""
+    if n_rows < _LARGE:
+        return 60 if n_rows < _SMALL else 200 if n_rows < 2000 else 40
+    return 30 if n_rows < 5 * _LARGE else 20
 
 
 def _batch_size(n_rows: int) -> int:
@@ -150,6 +157,19 @@ RISK_MODELS: Mapping[str, Learner] = {
 }
 
 
+def weighted_variants(learners: Mapping[str, Learner], n_rows: int) -> dict[str, Learner]:
+    """Return weighted variants of the learners that have them, by the learner's name, if there are enough rows.
+
+    Examples
+    --------
+    >>> list(weighted_variants(choose(["boosting", "process"], LEARNERS, "learners"), n_rows=3000))
+    ['boosting']
+    """
+    if n_rows < _MIN_ROWS_WEIGHTED:
+        return {}
+    return {name: _weighted(learner) for name, learner in learners.items() if learner.weighted}
+
+
 def with_weighted(learners: Mapping[str, Learner], n_rows: int) -> dict[str, Learner]:
     """Add weighted variants of the learners that have them, if there are enough rows.
 
@@ -158,10 +178,26 @@ def with_weighted(learners: Mapping[str, Learner], n_rows: int) -> dict[str, Lea
     >>> list(with_weighted(choose(["boosting", "process"], LEARNERS, "learners"), n_rows=3000))
     ['boosting', 'process', 'boosting_weighted']
     """
-    if n_rows < _MIN_ROWS_WEIGHTED:
-        return dict(learners)
-    weighted = {f"{name}_weighted": _weighted(learner) for name, learner in learners.items() if learner.weighted}
-    return {**learners, **weighted}
+    weighted = weighted_variants(learners, n_rows)
+    return {**learners, **{f"{name}_weighted": learner for name, learner in weighted.items()}}
+
+
+def with_members(learner: Learner, factor: int) -> Learner:
+    """Return a learner whose ensembles of networks have more members.
+
+    Examples
+    --------
+    >>> with_members(LEARNERS["networks"], 2).build(500, Squared()).regressor.n_members
+    8
+    """
+
+    def build(n_rows: int, loss: TargetLoss) -> Any:
+        estimator = learner.build(n_rows, loss)
+        if isinstance(estimator, RankFeatures) and isinstance(estimator.regressor, StackedMLPRegressor):
+            estimator.regressor.n_members *= factor
+        return estimator
+
+    return learner if factor == 1 else replace(learner, build=build)
 
 
 def _weighted(learner: Learner) -> Learner:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self, TypeVar
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,16 +21,27 @@ from recuse.estimators.auto.blending import (
     blend_risks,
     risk_inputs,
 )
-from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, Learner, choose, with_weighted
+from recuse.estimators.auto.candidates import (
+    LEARNERS,
+    RISK_MODELS,
+    Learner,
+    choose,
+    weighted_variants,
+    with_members,
+)
+from recuse.estimators.auto.interrupts import Interrupts
 from recuse.estimators.auto.models.novelty import Novelty, out_of_fold_novelty
+from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
+from recuse.estimators.auto.presets import PRESETS, Preset
+from recuse.estimators.auto.race import Race, RaceResult
 from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
-from recuse.estimators.auto.time_budget import TimeBudget
+from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget, measured_time
 from recuse.estimators.auto.trials import Setting, Trial, run_trials
-from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, refit
+from recuse.estimators.crossfitting import CrossFitted, FoldFits, MeanOfRepeats, RepeatedFits, Sample, refit
 from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk, refit_risks
 from recuse.losses import LossLike, TargetLoss
-from recuse.progress import progress_bar
+from recuse.progress import Report, progress_bar
 from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.folds import Split, check_folds, folds_of, splits_of_tested
 from recuse.tabular.rows import Rows
@@ -48,14 +58,14 @@ Fitted = TypeVar("Fitted")
 class AutoRejector(RiskBasedRegressor):
     """Regression with rejection by a blend of several methods.
 
-    Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted.
-    From 2000 rows on, networks and boosted trees are also fitted with weights inverse to the noise of the rows. The
-    regressor h is the weighted mean with the lowest out-of-fold loss of the rows that are likely to be accepted at
-    costs near the given one. Risk models are fitted to its out-of-fold errors. Their inputs are the features, the
-    distance to the nearest training rows, the prediction and the disagreement among the regressors. The blend of the
-    risk models has the lowest out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost.
-    The regressors and risk models with a weight are then fitted again to all rows. The fitted model decides at any
-    cost.
+    Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted:
+    first on some of the folds, then on all folds those that improve a blend there. From 2000 rows on, networks and
+    boosted trees among these are also fitted with weights inverse to the noise of the rows. The regressor h is the
+    weighted mean with the lowest out-of-fold loss of the rows that are likely to be accepted at costs near the given
+    one. Risk models are fitted to its out-of-fold errors. Their inputs are the features, the distance to the nearest
+    training rows, the prediction and the disagreement among the regressors. The blend of the risk models has the lowest
+    out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost. The regressors and risk
+    models with a weight are then fitted again to all rows. The fitted model decides at any cost.
 
     Parameters
     ----------
@@ -63,7 +73,7 @@ class AutoRejector(RiskBasedRegressor):
         Cost of a rejection, in squared units of the target or those of `loss`: a number, a callable of `X`, the name of
         a column of `X` (which is then not a feature), or, passed to `fit`, one value per row.
     time_limit : float, optional
-        Time limit of `fit` in seconds. Learners that need more time are fitted to fewer rows or left out; see
+        Time limit of `fit` in seconds. Learners that need more time are fitted to fewer rows or folds, or left out; see
         `leaderboard_`. The results then depend on the speed of the machine.
     learners : list of str or mapping of str to estimator, optional
         Regressors to try: names among "boosting", "networks", "extra_trees", "process" and "support_vectors", custom
@@ -71,7 +81,7 @@ class AutoRejector(RiskBasedRegressor):
     risk_models : list of str or mapping of str to estimator, optional
         Risk models to try: "extra_trees", "boosting", "network", or custom regressors.
     cv : int, splitter or iterable of (train, test), optional
-        The folds. A number splits the rows at random; rows with equal features share a fold. By default 10 for fewer
+        The folds. A number splits the rows at random; rows with equal features share a fold. By default 8 for fewer
         than 600 distinct rows, 5 up to 50,000, and 3 for more. The test parts of a splitter must not overlap. Rows in
         none of them, as with ``TimeSeriesSplit``, are used for training only.
     loss : str or TargetLoss, default="squared"
@@ -81,11 +91,18 @@ class AutoRejector(RiskBasedRegressor):
     n_jobs : int, optional
         Processes, as in joblib; each uses one thread. Without `time_limit` the results do not depend on it.
     verbose : bool, default=False
-        Show a progress bar.
+        Show a progress bar with the model that runs, the regressor that leads so far and the remaining time.
     unseen : {"novel", "error", "keep"}, default="novel"
         With "novel", a category or a missing value that did not occur in training, or a number far outside the training
         range, adds to the expected loss what blanking the column adds to the loss of held-out rows. With "error", the
         first two raise an error. "keep" uses all cells as they are; see `recuse.tabular.encoder.TableEncoder`.
+    preset : {"fast", "balanced", "best"}, default="balanced"
+        "fast" takes about a second per thousand rows, with three folds and fewer models. "best" has ten folds, larger
+        ensembles of networks and, for tables of less than 1,000 rows, several divisions into folds, whose predictions
+        are averaged. The parameters `learners`, `risk_models` and `cv` replace those of the preset.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        With "keep", Ctrl-C ends the search: the models that are finished are blended, with a warning that names the
+        missing ones. A second Ctrl-C, or one before any regressor was fitted to two folds, ends `fit`.
 
     Attributes
     ----------
@@ -135,6 +152,8 @@ class AutoRejector(RiskBasedRegressor):
         n_jobs: int | None = None,
         verbose: bool = False,
         unseen: Unseen = "novel",
+        preset: Literal["fast", "balanced", "best"] = "balanced",
+        on_interrupt: Literal["raise", "keep"] = "raise",
     ) -> None:
         self.cost = cost
         self.time_limit = time_limit
@@ -146,6 +165,8 @@ class AutoRejector(RiskBasedRegressor):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.unseen = unseen
+        self.preset = preset
+        self.on_interrupt = on_interrupt
 
     def fit(
         self,
@@ -177,9 +198,13 @@ class AutoRejector(RiskBasedRegressor):
             self._check_parameters()
             self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
             rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=self.cv)
+            start = time.monotonic()
             self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
             self._target_scale = target_moments(rows.y, rows.weight)[1]
-            self._fit_rows(rows, self._encoder.transform(rows.X), budget)
+            features = self._encoder.transform(rows.X)
+            missing = self._fit_rows(rows, features, budget, time.monotonic() - start)
+        if missing:
+            warnings.warn(f"fit was interrupted; the model lacks {missing}", stacklevel=2)
         assert rows.origin is not None
         self._advise(rows.origin.weight)
         return self
@@ -187,6 +212,9 @@ class AutoRejector(RiskBasedRegressor):
     def _check_parameters(self) -> None:
         limit = self.time_limit
         require(limit is None or is_rate(limit), "time_limit", "None or a number of seconds > 0", limit)
+        require(self.preset in PRESETS, "preset", f"one of {list(PRESETS)}", self.preset)
+        modes = ("raise", "keep")
+        require(self.on_interrupt in modes, "on_interrupt", f"one of {list(modes)}", self.on_interrupt)
         self._candidates()
         losses.get(self.loss)
         if self.cv is not None:
@@ -194,21 +222,57 @@ class AutoRejector(RiskBasedRegressor):
 
     def _candidates(self) -> tuple[dict[str, Learner], dict[str, Learner]]:
         """Return the regressors and the risk models to try."""
-        return choose(self.learners, LEARNERS, "learners"), choose(self.risk_models, RISK_MODELS, "risk_models")
+        preset = PRESETS[self.preset]
+        learners = choose(preset.learners if self.learners is None else self.learners, LEARNERS, "learners")
+        risk_models = preset.risk_models if self.risk_models is None else self.risk_models
+        learners = {name: with_members(learner, preset.members) for name, learner in learners.items()}
+        return learners, choose(risk_models, RISK_MODELS, "risk_models")
 
-    def _fit_rows(self, rows: Rows, features: Floats, budget: TimeBudget) -> None:
-        random = check_random_state(self.random_state)
-        splits = folds_of(rows, _default_folds(len(rows)) if self.cv is None else self.cv, random)
-        if len(splits) == 1:
+    def _divisions(self, rows: Rows, preset: Preset, random: np.random.RandomState) -> list[list[Split]]:
+        """Return the division of the rows into folds, or several of them."""
+        cv = preset.n_folds(len(rows)) if self.cv is None else self.cv
+        repeats = preset.n_repeats(len(rows)) if self.cv is None else 1
+        divisions = [folds_of(rows, cv, random) for _ in range(repeats)]
+        if len(divisions[0]) == 1:
             raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
+        return divisions
+
+    def _fit_rows(self, rows: Rows, features: Floats, budget: TimeBudget, encoding: float) -> str:
+        """Fit to checked rows, and return what is missing after an interrupt.
+
+        Parameters
+        ----------
+        rows : Rows
+        features : ndarray of shape (row, feature)
+        budget : TimeBudget
+        encoding : float
+            Seconds that encoding the rows took.
+        """
+        random, preset = check_random_state(self.random_state), PRESETS[self.preset]
+        divisions = self._divisions(rows, preset, random)
         learners, risk_models = self._candidates()
-        learners = with_weighted(learners, len(rows))
-        fits = (len(splits) + 1) * (len(learners) + len(risk_models))
-        with progress_bar("fitting", fits, show=self.verbose) as show:
-            run = _Run(rows, features, splits, budget, random, self.n_jobs, self.loss_, _counter(show))
-            trials = run.try_regressors(learners)
-            novelty = out_of_fold_novelty(features, splits, random)
-            weights, blended = run.blend(trials, np.column_stack([features, novelty]))
+        weighted = weighted_variants(learners, len(rows)) if preset.weighted else {}
+        interrupts = Interrupts(self.on_interrupt)
+        steps = (len(divisions[0]) * len(divisions) + 1) * (len(learners) + len(weighted))
+        with progress_bar("fitting", steps + (len(divisions[0]) + 1) * len(risk_models), show=self.verbose) as show:
+            run = _Run(
+                rows,
+                features,
+                divisions,
+                budget,
+                random,
+                self.n_jobs,
+                self.loss_,
+                _Progress(show),
+                interrupts,
+                encoding,
+            )
+            novelty = interrupts.repeat(lambda: out_of_fold_novelty(features, divisions[0], random))
+            race = run.try_regressors(learners, weighted, risk_models)
+            trials, splits = race.trials, [divisions[0][fold] for fold in race.folds]
+            weights, blended = interrupts.repeat(
+                lambda: run.blend(trials, splits, np.column_stack([features, novelty]))
+            )
             used = np.flatnonzero(weights)
             tested, folds = splits_of_tested(splits)
             inputs = risk_inputs(
@@ -216,16 +280,21 @@ class AutoRejector(RiskBasedRegressor):
             )
             error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
             residuals = Sample(inputs, error, rows.weight[tested])
-            risk_trials = run.try_risk_models(risk_models, residuals, folds)
+            last_fits = sum(trial.last_fit for trial in _used(trials, weights))
+            risk_trials = run.try_risk_models(risk_models, residuals, folds, last_fits)
             cross_fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
             risk_shares, risk = blend_risks(cross_fitted, error, rows.cost[tested], residuals.weight, folds)
-            of_folds = self._adopt(run, trials, weights, risk_trials, risk_shares, residuals)
-        self._learn_corrections(rows, features, splits, of_folds, random)
-        expected = self._out_of_fold_surcharge(rows, splits)
+            of_folds = interrupts.repeat(lambda: self._adopt(run, trials, weights, risk_trials, risk_shares, residuals))
+        interrupts.repeat(lambda: self._learn_corrections(rows, features, splits, of_folds, random))
+        expected = np.full(len(rows), np.nan)
+        expected[tested] = 0.0
+        if budget.until(1.0) > 2 * encoding * len(splits):  # the encoders of all folds take this long
+            expected = self._out_of_fold_surcharge(rows, splits)
         expected[tested] += self._fold_mean.out_of_fold(risk)
         shares = weights, risk_shares
         self._report(trials, blended.take(tested), risk_trials, shares, expected[tested], rows.take(tested))
         self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)
+        return _missing([*trials, *risk_trials], len(splits), len(divisions[0])) if interrupts.seen else ""
 
     def _adopt(
         self,
@@ -244,8 +313,9 @@ class AutoRejector(RiskBasedRegressor):
         self._risk = BlendedRisk(run.refit_risks(used_risks, residuals), risk_weights)
         folds = BlendedRegressor([trial.fitted.models for trial in used if trial.fitted], weights, outputs)
         risks = BlendedRisk([trial.fitted for trial in used_risks if trial.fitted], risk_weights)
+        first = BlendedRegressor([_first_division(copies) for copies in folds.models], weights, outputs)
         return FoldModels(
-            lambda fold, features: folds.of_copy(fold, features).prediction,
+            lambda fold, features: first.of_copy(fold, features).prediction,
             lambda features: self._estimates(folds, risks, features),
         )
 
@@ -286,63 +356,162 @@ class AutoRejector(RiskBasedRegressor):
         return np.array([blended.prediction for blended in copies]), risk.by_fold(inputs)
 
 
+class _Progress:
+    """Counts the fits and shows what is running; `encoding` and the like are not counted."""
+
+    def __init__(self, show: Report) -> None:
+        self._show, self._done = show, 0
+
+    def on_fit(self) -> None:
+        """Count a fit."""
+        self._done += 1
+        self._show(self._done)
+
+    def name(self, running: str, leading: str = "") -> None:
+        """Show the name of the model that runs, and of the one that leads."""
+        self._show(self._done, f"fitting {running}" + (f", {leading} leads" if leading else ""))
+
+
 @dataclass(frozen=True)
 class _Run:
-    """The rows and settings that all steps of one fit share.
-
-    The shares of the time limit: 60% for the folds of the regressors, 90% for all but the last fits.
-    """
+    """The rows and settings that all steps of one fit share."""
 
     rows: Rows
     features: Floats
-    splits: list[Split]
+    divisions: list[list[Split]]
     budget: TimeBudget
     random: np.random.RandomState
-    n_jobs: int | None
+    processes: int | None
     loss: TargetLoss
-    on_fit: Callable[[], None]
+    progress: _Progress
+    interrupts: Interrupts
+    encoding: float
+    ready: list[str] = field(default_factory=list)  # one entry for each fit of a regressor
 
     @property
     def sample(self) -> Sample:
         return Sample(self.features, self.rows.y, self.rows.weight)
 
-    def _setting(self, n_rows: int) -> Setting:
-        return Setting(n_rows, len(self.splits) + 1, self.loss, self.budget, self.n_jobs)
+    @property
+    def n_jobs(self) -> int | None:
+        """Number of processes; one after an interrupt, which may have ended the others."""
+        return None if self.interrupts.seen else self.processes
 
-    def try_regressors(self, learners: dict[str, Learner]) -> list[Trial[CrossFitted]]:
+    def _setting(self, n_rows: int, folds: int) -> Setting:
+        return Setting(n_rows, folds + 1, self.loss, self.budget, self.n_jobs)
+
+    def try_regressors(
+        self, learners: dict[str, Learner], weighted: dict[str, Learner], risk_models: dict[str, Learner]
+    ) -> RaceResult:
         """Cross-fit the regressors."""
-        fit = partial(self._cross_fit, self.splits)
-        return run_trials(learners, self.sample, fit, self._setting(len(self.rows)), until=0.6)
+        race = Race(
+            self._start,
+            self.sample,
+            len(self.divisions[0]),
+            self.loss,
+            self.budget,
+            self._reserve(risk_models) if self.budget.limited else 0.0,
+            self.n_jobs,
+            self.interrupts,
+            self.progress.name,
+        )
+        return race.run(learners, weighted)
 
-    def _cross_fit(self, splits: list[Split], part: Any, sample: Sample, most: int | None) -> CrossFitted:
-        return cross_fit(part, sample, splits, self.random, n_jobs=self.n_jobs, most_rows=most, on_fit=self.on_fit)
+    def _start(self, estimator: Any, most: int | None) -> FoldFits | RepeatedFits:
+        fits = [
+            FoldFits(
+                estimator,
+                self.sample,
+                splits,
+                self.random,
+                n_jobs=self.n_jobs,
+                most_rows=most,
+                on_fit=self._on_regressor,
+            )
+            for splits in self.divisions
+        ]
+        return fits[0] if len(fits) == 1 else RepeatedFits(fits)
 
-    def blend(self, trials: list[Trial[CrossFitted]], inputs: Floats) -> tuple[Floats, BlendPrediction]:
+    def _on_regressor(self) -> None:
+        """Count a fit; stop after it if the time for the regressors is over and there is a model."""
+        self.progress.on_fit()
+        self.ready.append("fit")
+        if len(self.ready) > 2 and self.budget.until(0.75) < 0:
+            raise OutOfTime
+
+    def _reserve(self, risk_models: dict[str, Learner]) -> float:
+        """Predict the seconds of the steps after the regressors, from fits to some of the rows."""
+        loss = np.square(self.rows.y - self.rows.y.mean(axis=0)).reshape(len(self.rows), -1).mean(axis=1)
+        sample, folds, left = self.sample._replace(target=loss), len(self.divisions[0]), self.budget.until(1.0)
+        setting = self._setting(len(self.rows), folds)
+        risks = [
+            setting.rounds
+            * measured_time(
+                learner.build(len(self.rows), self.loss), learner.growth, sample, len(self.rows), left / 10
+            ).of(len(self.rows))
+            for learner in risk_models.values()
+        ]
+        some, start = (
+            self.random.choice(len(self.rows), len(self.rows) // 4 + 2, replace=len(self.rows) < 4),
+            time.monotonic(),
+        )
+        with one_thread():
+            out_of_bag_prediction(
+                self.features[some], loss[some] / (loss.mean() or 1.0), self.rows.weight[some], 5, self.random
+            )
+        growth = 1 + 3 * min(1.0, len(self.rows) / 5000)  # to all rows; of few rows, most of the time is overhead
+        blend = growth * (folds + 1) * (time.monotonic() - start)
+        return min(sum(risks), max(0.25 * left, min(risks))) + blend + self._closing
+
+    @property
+    def _closing(self) -> float:
+        """Seconds for the corrections and the report."""
+        return 0.03 * self.budget.limit + 2 * self.encoding
+
+    def blend(
+        self, trials: list[Trial[CrossFitted]], splits: list[Split], inputs: Floats
+    ) -> tuple[Floats, BlendPrediction]:
         """Return the weights of the regressors, and the out-of-fold predictions."""
+        self.progress.name("the blend")
         fitted = [trial.fitted for trial in trials if trial.fitted is not None]
         with one_thread():
-            tests = [test for _, test in self.splits]
-            return blend_regressors(fitted, self.rows, inputs, tests, self.loss, self.random)
+            return blend_regressors(fitted, self.rows, inputs, [test for _, test in splits], self.loss, self.random)
 
     def try_risk_models(
-        self, learners: dict[str, Learner], residuals: Sample, folds: list[Split]
+        self, learners: dict[str, Learner], residuals: Sample, folds: list[Split], last_fits: float
     ) -> list[Trial[CrossFittedRisk]]:
-        """Cross-fit the risk models to the out-of-fold errors."""
+        """Cross-fit the risk models to the out-of-fold errors; `last_fits` are the seconds of the last regressors."""
+        reserve = last_fits + self._closing if self.budget.limited else 0.0
+        done: list[CrossFittedRisk] = []
+
+        def on_fit() -> None:
+            self.progress.on_fit()
+            if done and self.budget.until(1.0) < reserve:
+                raise OutOfTime
 
         def fit(part: Any, sample: Sample, most: int | None) -> CrossFittedRisk:
-            return learn_risk(part, sample, folds, self.random, self.n_jobs, most_rows=most, on_fit=self.on_fit)
+            done.append(learn_risk(part, sample, folds, self.random, self.n_jobs, most_rows=most, on_fit=on_fit))
+            return done[-1]
 
-        return run_trials(learners, residuals, fit, self._setting(len(residuals.target)), until=0.9)
+        return run_trials(
+            learners,
+            residuals,
+            fit,
+            self._setting(len(residuals.target), len(folds)),
+            reserve=reserve,
+            interrupts=self.interrupts,
+            report=lambda running, leading: self.progress.name(f"risk model {running}"),
+        )
 
     def refit_regressors(self, trials: list[Trial[CrossFitted]]) -> list[Any]:
         """Fit regressors to all rows, or to as many as in their trials."""
         chosen = [(trial.fitted.estimator, trial.most_rows) for trial in trials if trial.fitted]
-        return refit(chosen, self.sample, self.random, n_jobs=self.n_jobs, on_fit=self.on_fit)
+        return refit(chosen, self.sample, self.random, n_jobs=self.n_jobs, on_fit=self.progress.on_fit)
 
     def refit_risks(self, trials: list[Trial[CrossFittedRisk]], residuals: Sample) -> list[CrossFittedRisk]:
         """Fit risk models to all out-of-fold errors, or to as many as in their trials."""
         chosen = [(trial.fitted, trial.most_rows) for trial in trials if trial.fitted]
-        return refit_risks(chosen, residuals, self.random, self.n_jobs, on_fit=self.on_fit)
+        return refit_risks(chosen, residuals, self.random, self.n_jobs, on_fit=self.progress.on_fit)
 
 
 def _used(trials: list[Trial[Fitted]], weights: Floats) -> list[Trial[Fitted]]:
@@ -351,10 +520,15 @@ def _used(trials: list[Trial[Fitted]], weights: Floats) -> list[Trial[Fitted]]:
     return [trial for trial, weight in zip(fitted, weights, strict=True) if weight > 0]
 
 
-def _default_folds(rows: int) -> int:
-    return 10 if rows < 600 else 5 if rows <= 50_000 else 3
+def _first_division(copies: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the models of the first division of the rows, whose folds the results refer to."""
+    return tuple(copy.first if isinstance(copy, MeanOfRepeats) else copy for copy in copies)
 
 
-def _counter(show: Callable[[int], None]) -> Callable[[], None]:
-    done = itertools.count(1)
-    return lambda: show(next(done))
+def _missing(trials: list[Trial[Any]], folds: int, all_folds: int) -> str:
+    """Name the models that were not finished, and the folds that were not used."""
+    names = [trial.name for trial in trials if trial.note == "left out: interrupted"]
+    parts = [", ".join(names)] if names else []
+    if folds < all_folds:
+        parts.append(f"{all_folds - folds} of {all_folds} folds")
+    return " and ".join(parts) or "nothing"

@@ -1,9 +1,11 @@
-"""The time limit of a fit, and the number of rows that a learner can be fitted to within it."""
+"""The time limit of a fit, and predictions of the time that an estimator needs."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,17 @@ from recuse.estimators.crossfitting import Sample
 from recuse.estimators.subestimators import fit_subestimator, for_targets, seeded
 from recuse.threads import one_thread
 
-__all__ = ["TimeBudget", "affordable_rows"]
+__all__ = ["FitTime", "OutOfTime", "TimeBudget", "measured_time"]
 
-_MIN_ROWS = 200  # a fit to fewer rows of a larger table is useless
-_SMALL_TRIAL, _LARGE_TRIAL = 2_000, 8_000
-_MARGIN = 0.7  # share of the time that is planned, since times are extrapolated
+_FIRST_ROWS, _STEP = 50, 4  # rows of the first trial fit, and the factor to the next
+_CERTAIN = 20  # a fit that needs less than this part of the time needs no further trial
+_MOST = 4  # a trial fit may take this part of the time
+_COLUMNS = 200  # of the first trial fit of a wide table
+_MIN_GROWTH = 0.5
+
+
+class OutOfTime(Exception):
+    """Raised between two fits of a model that takes longer than predicted."""
 
 
 class TimeBudget:
@@ -31,46 +39,125 @@ class TimeBudget:
     """
 
     def __init__(self, limit: float | None) -> None:
-        self._start, self._limit = time.monotonic(), math.inf if limit is None else limit
+        self._start, self.limit = time.monotonic(), math.inf if limit is None else limit
 
     def until(self, share: float) -> float:
         """Return the seconds until this share of the limit is used; negative afterwards."""
-        return self._start + share * self._limit - time.monotonic()
+        return self._start + share * self.limit - time.monotonic()
 
     @property
     def limited(self) -> bool:
         """Whether there is a limit."""
-        return self._limit < math.inf
+        return self.limit < math.inf
+
+    @property
+    def used(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._start
 
 
-def affordable_rows(estimator: Any, growth: float, sample: Sample, rounds: float, rows: int, seconds: float) -> int:
-    """Estimate the number of rows that an estimator can be fitted to in the given time; 0 if it is too small.
+@dataclass(frozen=True)
+class FitTime:
+    """Predicted time of a fit, proportional to a power of the number of rows.
 
-    The time is extrapolated from two small fits.
+    Attributes
+    ----------
+    seconds : float
+        Of a fit to `rows` rows.
+    rows : int
+    growth : float
+        The power.
+    """
+
+    seconds: float
+    rows: int
+    growth: float
+
+    def of(self, rows: int) -> float:
+        """Return the seconds of a fit to this number of rows.
+
+        Examples
+        --------
+        >>> FitTime(2.0, rows=100, growth=2.0).of(200)
+        8.0
+        """
+        return float(self.seconds * (rows / self.rows) ** self.growth)
+
+    def affordable(self, seconds: float, rows: int) -> int:
+        """Return the number of rows that can be fitted to in this time, at most `rows`.
+
+        Examples
+        --------
+        >>> FitTime(1.0, rows=100, growth=2.0).affordable(4.0, rows=1000)
+        200
+        """
+        if self.of(rows) <= seconds:
+            return rows
+        return int(self.rows * (max(seconds, 0.0) / self.seconds) ** (1 / self.growth))
+
+
+def measured_time(
+    estimator: Any,
+    growth: float,
+    sample: Sample,
+    rows: int,
+    seconds: float,
+    time_of_fit: Callable[[Any, Sample, int], float] | None = None,
+) -> FitTime:
+    """Predict the time of a fit from fits to few rows, each to four times as many rows as the one before.
+
+    The trial fits end as soon as the next one is likely to take too long, or a fit to all rows is predicted to take
+    a small part of the time.
 
     Parameters
     ----------
     estimator : estimator
     growth : float
-        Apart from a constant, the time is proportional to this power of the number of rows.
+        Expected power of the number of rows that the time is proportional to; the power of two trial fits replaces it.
     sample : Sample
-    rounds : float
-        Number of fits that run one after another.
     rows : int
-        Rows available for each fit.
+        Rows of the fit to predict.
     seconds : float
+        Time available for the fit; a trial fit may take a quarter of it.
+    time_of_fit : callable, optional
+        Measures the time of a fit of an estimator to a number of rows of the sample.
+
+    Examples
+    --------
+    >>> sample = Sample(np.zeros((8000, 1)), np.zeros(8000), np.ones(8000))
+    >>> measured_time(None, 2.0, sample, 8000, 100.0, lambda estimator, sample, rows: rows / 1000)
+    FitTime(seconds=3.2, rows=3200, growth=1.0)
     """
-    few, more = min(_SMALL_TRIAL, rows // 20), min(_LARGE_TRIAL, rows // 5)
-    if few < 2:
-        return rows
-    short, long = (_time_of_fit(estimator, sample, count) for count in (few, more))
-    slope = max(long - short, 0.1 * long) / (more**growth - few**growth)
-    fixed = max(short - slope * few**growth, 0.0)
-    allowed = _MARGIN * (seconds - short - long) / rounds - fixed
-    affordable = int((allowed / slope) ** (1 / growth)) if allowed > 0 else 0
-    if affordable >= rows:
-        return rows
-    return affordable if affordable >= _MIN_ROWS else 0
+    measure = _time_of_fit if time_of_fit is None else time_of_fit
+    count = min(max(_FIRST_ROWS, rows // _STEP**4), rows)
+    first = _of_all_columns(estimator, sample, count, seconds, measure)
+    found = FitTime(first, count, growth)
+    while _STEP * count <= rows:
+        # of few rows, most of the time is overhead, so the next trial takes less than its rows suggest
+        if found.seconds * _STEP**_MIN_GROWTH > seconds / _MOST or found.of(rows) < seconds / _CERTAIN:
+            break
+        count *= _STEP
+        taken = measure(estimator, sample, count)
+        power = math.log(max(taken, 1e-9) / max(found.seconds, 1e-9)) / math.log(_STEP)
+        found = FitTime(taken, count, min(max(power, _MIN_GROWTH), growth + 0.5))
+    return found
+
+
+def _of_all_columns(
+    estimator: Any, sample: Sample, rows: int, seconds: float, measure: Callable[[Any, Sample, int], float]
+) -> float:
+    """Return the time of a fit to few rows with all columns; of a wide table, predict it from fewer columns.
+
+    The time is assumed to be proportional to the number of columns at most.
+    """
+    width = sample.inputs.shape[1]
+    columns = min(_COLUMNS, width)
+    while columns < width:
+        taken = measure(estimator, sample._replace(inputs=sample.inputs[:, :columns]), rows)
+        if taken * min(_STEP, width / columns) > seconds / _MOST:
+            return float(taken * width / columns)
+        columns = min(_STEP * columns, width)
+    return measure(estimator, sample, rows)
 
 
 def _time_of_fit(estimator: Any, sample: Sample, rows: int) -> float:

@@ -1,4 +1,4 @@
-"""Fits of the candidates of AutoRejector within the time limit."""
+"""Candidates of AutoRejector, fitted or left out, and the fits of the risk models within the time limit."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Any, Generic, TypeVar
 from joblib import effective_n_jobs
 
 from recuse.estimators.auto.candidates import Learner
-from recuse.estimators.auto.time_budget import TimeBudget, affordable_rows
+from recuse.estimators.auto.interrupts import Interrupts
+from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget, measured_time
 from recuse.estimators.crossfitting import Sample
 from recuse.losses import TargetLoss
 
-__all__ = ["Fit", "Setting", "Trial", "run_trials"]
+__all__ = ["Fit", "Setting", "Trial", "run_trials", "suited"]
 
 Fitted = TypeVar("Fitted")
 Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator to a sample, with a maximum number of rows
 
+_MIN_ROWS = 200  # a fit to fewer rows of a larger table is useless
 _LAST_RESORT_ROWS = 500  # the fastest learner is fitted to these rows if there was no time for any
 
 
@@ -66,6 +68,8 @@ class Trial(Generic[Fitted]):
     seconds : float
     note : str
         Why it was left out, or not fitted to all rows.
+    last_fit : float
+        Predicted seconds of a fit to all rows, where the time is limited.
     """
 
     name: str
@@ -74,10 +78,36 @@ class Trial(Generic[Fitted]):
     seconds: float = 0.0
     note: str = ""
     most_rows: int | None = None
+    last_fit: float = 0.0
+
+
+def suited(learners: Mapping[str, Learner], rows: int, loss: TargetLoss) -> tuple[list[Trial[Any]], list[str]]:
+    """Return trials of the candidates that do not suit the number of rows or the loss, and the names of the others.
+
+    Raises
+    ------
+    ValueError
+        If no candidate suits them.
+    """
+    names = [name for name, learner in learners.items() if learner.suits(rows, loss)]
+    if not names:
+        raise ValueError(
+            f"at least one learner must suit {rows} rows and the {loss.name} loss, "
+            f"got none among {list(learners)}: pass other learners"
+        )
+    note = "left out: not for this many rows or this loss"
+    return [Trial(name, note=note) for name in learners if name not in names], names
 
 
 def run_trials(
-    learners: Mapping[str, Learner], sample: Sample, fit: Fit[Fitted], setting: Setting, until: float
+    learners: Mapping[str, Learner],
+    sample: Sample,
+    fit: Fit[Fitted],
+    setting: Setting,
+    *,
+    reserve: float = 0.0,
+    interrupts: Interrupts | None = None,
+    report: Callable[[str, str], None] = lambda running, leading: None,
 ) -> list[Trial[Fitted]]:
     """Fit all candidates, each within an equal share of the remaining time.
 
@@ -87,26 +117,35 @@ def run_trials(
     sample : Sample
     fit : callable
     setting : Setting
-    until : float
-        Share of the time limit that all trials together may use, including the time before.
+    reserve : float
+        Seconds for later steps.
+    interrupts : Interrupts, optional
+        After an interrupt, the trials end as soon as one candidate is fitted.
+    report : callable
+        Called with the name of the candidate that runs, and an empty text.
 
     Raises
     ------
     ValueError
         If no candidate suits the number of rows and the loss.
     """
-    suited = [name for name, learner in learners.items() if learner.suits(setting.rows, setting.loss)]
-    if not suited:
-        raise ValueError(
-            f"at least one learner must suit {setting.rows} rows and the {setting.loss.name} loss, "
-            f"got none among {list(learners)}: pass other learners"
-        )
-    note = "left out: not for this many rows or this loss"
-    trials: list[Trial[Fitted]] = [Trial(name, note=note) for name in learners if name not in suited]
-    tried = []
-    for turn, name in enumerate(suited):
-        seconds = setting.budget.until(until) / (len(suited) - turn)
-        tried.append(_try(name, learners[name], sample, fit, setting, seconds))
+    trials, names = suited(learners, setting.rows, setting.loss)
+    tried: list[Trial[Fitted]] = []
+    stop = Interrupts("raise") if interrupts is None else interrupts
+    for turn, name in enumerate(names):
+        seconds = (setting.budget.until(1.0) - reserve) / (len(names) - turn)
+        report(name, "")
+        try:
+            if stop.seen and any(trial.fitted for trial in tried):
+                tried.append(Trial(name, note="left out: interrupted"))
+            else:
+                tried.append(_try(name, learners[name], sample, fit, setting, seconds))
+        except OutOfTime:
+            tried.append(Trial(name, note="left out: no time"))
+        except KeyboardInterrupt:
+            if not stop.goes_on():
+                raise
+            tried.append(Trial(name, note="left out: interrupted"))
     if not any(trial.fitted for trial in tried):
         place = min(range(len(tried)), key=lambda each: tried[each].seconds)
         name = tried[place].name
@@ -129,7 +168,9 @@ def _try(
     if last_resort:
         rows = min(setting.rows, _LAST_RESORT_ROWS)
     elif setting.budget.limited:
-        rows = affordable_rows(estimator, learner.growth, sample, setting.rounds, rows, seconds)
+        each = seconds / setting.rounds
+        rows = measured_time(estimator, learner.growth, sample, rows, each).affordable(each, rows)
+        rows = rows if rows == setting.rows or rows >= _MIN_ROWS else 0
     if rows == 0:
         return Trial(name, seconds=time.monotonic() - start, note="left out: no time")
     most = None if rows == setting.rows else rows

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, check_random_state, get_tags
 
 from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
+from recuse.estimators.joint_fits import Rows, fit_all
 from recuse.losses import SQUARED, TargetLoss
 from recuse.tabular.units import target_moments
+from recuse.threads import one_thread
 
 __all__ = ["PrecisionWeighted", "precision"]
 
@@ -62,15 +66,29 @@ class PrecisionWeighted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Estimate the noise, then fit the regressor."""
+        self.fit_together([self], [(X, y, sample_weight)])
+        return self
+
+    @staticmethod
+    def fit_together(estimators: Sequence[PrecisionWeighted], rows: Sequence[Rows], n_jobs: int | None = None) -> None:
+        """Fit several estimators, each to its own rows; see `recuse.estimators.joint_fits`."""
+        pairs = zip(estimators, rows, strict=True)
+        weighted = Parallel(n_jobs)(delayed(estimator._weighted)(*own) for estimator, own in pairs)
+        regressors = [clone(estimator.regressor) for estimator in estimators]
+        for estimator, regressor in zip(estimators, fit_all(regressors, weighted, n_jobs), strict=True):
+            estimator.regressor_ = regressor
+
+    def _weighted(self, X: Floats, y: Floats, sample_weight: Floats | None) -> Rows:
+        """Return the rows with weights inverse to their estimated noise."""
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         random = check_random_state(self.random_state)
         mean, scale = target_moments(y, weight)
         standard = (y - mean) / (scale or 1.0)
-        expected = out_of_bag_prediction(X, standard, weight, 2, random)
-        noise = self.loss.scaled(scale or 1.0).of_rows(expected - standard)
-        risk = out_of_bag_prediction(X, noise / (noise.mean() or 1.0), weight, 10, random)
-        self.regressor_ = clone(self.regressor).fit(X, y, sample_weight=weight * precision(risk))
-        return self
+        with one_thread():
+            expected = out_of_bag_prediction(X, standard, weight, 2, random)
+            noise = self.loss.scaled(scale or 1.0).of_rows(expected - standard)
+            risk = out_of_bag_prediction(X, noise / (noise.mean() or 1.0), weight, 10, random)
+        return X, y, weight * precision(risk)
 
     def predict(self, X: Floats) -> Floats:
         """Predict every row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import Tags, get_tags
 
+from recuse.estimators.joint_fits import Rows, fit_all
 from recuse.tabular.units import target_moments
 
 __all__ = ["RankFeatures"]
@@ -57,13 +59,24 @@ class RankFeatures(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Learn ranks and scales, then fit the regressor."""
+        self.fit_together([self], [(X, y, sample_weight)])
+        return self
+
+    @staticmethod
+    def fit_together(estimators: Sequence[RankFeatures], rows: Sequence[Rows], n_jobs: int | None = None) -> None:
+        """Fit several estimators, each to its own rows; see `recuse.estimators.joint_fits`."""
+        regressors = [clone(estimator.regressor) for estimator in estimators]
+        inside = [estimator._learn(*own) for estimator, own in zip(estimators, rows, strict=True)]
+        for estimator, regressor in zip(estimators, fit_all(regressors, inside, n_jobs), strict=True):
+            estimator.regressor_ = regressor
+
+    def _learn(self, X: Floats, y: Floats, sample_weight: Floats | None) -> Rows:
+        """Learn ranks and scales, and return the rows of the regressor."""
         self._learn_ranks(X)
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         self.target_ = target_moments(y, weight) if self.scale_target else (0.0, 1.0)
         mean, scale = self.target_ = self.target_[0], self.target_[1] or 1.0
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.regressor_ = clone(self.regressor).fit(self._inputs(X), (y - mean) / scale, **weights)
-        return self
+        return self._inputs(X), (y - mean) / scale, sample_weight
 
     def predict(self, X: Floats) -> Floats:
         """Predict every row, in the user's units."""

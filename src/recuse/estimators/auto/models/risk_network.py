@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from torch import Tensor
 
 from recuse.estimators.auto.models.rank_features import RankFeatures
+from recuse.estimators.joint_fits import Rows, fit_all
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.losses import TargetLoss, Values
 
@@ -97,6 +98,10 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    networks_: RankFeatures
+    limits_: Floats
+    floor_: float
+
     def __init__(
         self,
         hidden: Sequence[int] = (32, 32),
@@ -111,6 +116,22 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Fit to losses y >= 0."""
+        self.fit_together([self], [(X, y, sample_weight)])
+        return self
+
+    @staticmethod
+    def fit_together(estimators: Sequence[RiskNetwork], rows: Sequence[Rows], n_jobs: int | None = None) -> None:
+        """Fit several estimators, each to its own rows; see `recuse.estimators.joint_fits`."""
+        logarithms: list[Rows] = []
+        for estimator, (X, y, weight) in zip(estimators, rows, strict=True):
+            estimator.floor_ = _FLOOR * float(np.average(y, weights=weight)) or 1.0
+            logarithms.append((X, np.log(y + estimator.floor_), weight))
+        networks = fit_all([estimator._networks() for estimator in estimators], logarithms, n_jobs)
+        for estimator, fitted, (X, _, _) in zip(estimators, networks, rows, strict=True):
+            estimator.networks_ = fitted
+            estimator.limits_ = np.quantile(fitted.predict(X), [_TAIL, 1 - _TAIL])
+
+    def _networks(self) -> RankFeatures:
         networks = StackedMLPRegressor(
             hidden=self.hidden,
             epochs=self.epochs,
@@ -121,10 +142,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             loss=LogRatio(),
             random_state=self.random_state,
         )
-        self.floor_ = _FLOOR * float(np.average(y, weights=sample_weight)) or 1.0
-        self.networks_ = RankFeatures(networks, scale_target=False).fit(X, np.log(y + self.floor_), sample_weight)
-        self.limits_ = np.quantile(self.networks_.predict(X), [_TAIL, 1 - _TAIL])
-        return self
+        return RankFeatures(networks, scale_target=False)
 
     def predict(self, X: Floats) -> Floats:
         """Predict the expected loss of every row."""
