@@ -222,7 +222,7 @@ class AutoRejector(RiskBasedRegressor):
             of_folds = self._adopt(run, trials, weights, risk_trials, risk_shares, residuals)
         self._learn_corrections(rows, features, splits, of_folds, random)
         expected = self._out_of_fold_surcharge(rows, splits)
-        expected[tested] = self._calibrate(risk, error, residuals.weight, expected[tested])
+        expected[tested] += self._fold_mean.out_of_fold(risk)
         shares = weights, risk_shares
         self._report(trials, blended.take(tested), risk_trials, shares, expected[tested], rows.take(tested))
         self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)

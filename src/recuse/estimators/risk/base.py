@@ -57,7 +57,7 @@ class RiskBasedRegressor(RejectingRegressor):
 
     - `_encoder`: encodes rows as features.
     - `_fold_mean`: corrects the risk, which was learned from out-of-fold errors, for the models of new rows.
-    - `_calibration`: maps the corrected risk to the expected loss.
+    - `_calibration`: maps the corrected risk to the expected loss; the identity by default.
     - `_surcharge`: the extra expected loss of cells without information.
     """
 
@@ -65,7 +65,7 @@ class RiskBasedRegressor(RejectingRegressor):
     _score_unit = LOSS_SAVED
     _encoder: TableEncoder
     _fold_mean: FoldMean
-    _calibration: PowerCalibration
+    _calibration = PowerCalibration()
     _surcharge: Surcharge
 
     def __getstate__(self) -> dict[str, Any]:
