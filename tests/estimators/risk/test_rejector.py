@@ -117,7 +117,7 @@ class TestHonesty:
         assert make(Ridge(), TwiceTooLarge(), rescale=False).fit(X, Y).scale_ == 1.0
 
     def test_the_expected_loss_is_never_negative(self):
-        assert make(Ridge(), LinearRegression(), unseen="keep").fit(X, Y).expected_loss(4 * NEW).min() == 0.0
+        assert make(Ridge(), LinearRegression(), unseen="keep").fit(X, Y).expected_loss(4 * NEW).min() >= 0.0
 
     def test_the_risk_model_sees_the_disagreement_of_members_that_have_not_seen_the_row(self):
         network = StackedMLPRegressor(epochs=10, n_members=2)

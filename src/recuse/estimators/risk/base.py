@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from recuse.decision import LOSS_SAVED
 from recuse.estimators.advice import warn_if_cost_out_of_range, warn_if_useless
 from recuse.estimators.base import RejectingRegressor
+from recuse.estimators.risk.calibration import PowerCalibration
 from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.interpolation import interpolated_rows
 from recuse.estimators.risk.surcharge import HeldOut, Surcharge
@@ -56,6 +57,7 @@ class RiskBasedRegressor(RejectingRegressor):
 
     - `_encoder`: encodes rows as features.
     - `_fold_mean`: corrects the risk, which was learned from out-of-fold errors, for the models of new rows.
+    - `_calibration`: maps the corrected risk to the expected loss; the identity by default.
     - `_surcharge`: the extra expected loss of cells without information.
     """
 
@@ -63,6 +65,7 @@ class RiskBasedRegressor(RejectingRegressor):
     _score_unit = LOSS_SAVED
     _encoder: TableEncoder
     _fold_mean: FoldMean
+    _calibration = PowerCalibration()
     _surcharge: Surcharge
 
     def __getstate__(self) -> dict[str, Any]:
@@ -124,7 +127,7 @@ class RiskBasedRegressor(RejectingRegressor):
     def _estimate_block(self, rows: Any) -> tuple[Floats, Floats]:
         encoded = self._encoder.encode(rows)
         predictions, risks = self._model_estimates(rows, encoded.features)
-        risk = self._fold_mean.risk(risks)
+        risk = self._calibration(self._fold_mean.risk(risks))
         if self._encoder.unseen != "keep":
             risk = risk + self._surcharge(encoded.novelty)
         return np.asarray(predictions.mean(axis=0)), risk
@@ -144,6 +147,20 @@ class RiskBasedRegressor(RejectingRegressor):
                 for fold, (_, test) in enumerate(splits)
             ]
             self._surcharge = Surcharge.learn(self._encoder, held_out, self.loss_, random)
+
+    def _calibrate(self, risk: Floats, error: Floats, weight: Floats, surcharge: Floats) -> Floats:
+        """Learn the calibration from the out-of-fold risks and errors of rows; return their expected losses (row,).
+
+        Rows with a surcharge do not count, since the surcharge is the larger part of their expected loss.
+        """
+        mean, known = self._fold_mean, surcharge == 0
+        if not weight[known].any():
+            known = np.ones_like(known)
+        corrected = mean.out_of_fold(risk)
+        self._calibration = PowerCalibration.learn(
+            corrected[known], mean.factor * error[known], weight[known], mean.narrowing
+        )
+        return self._calibration(corrected) + surcharge
 
     def _out_of_fold_surcharge(self, rows: Rows, splits: Sequence[Split]) -> Floats:
         """Return the surcharge (row,) of cells that are novel to the other folds; NaN for rows in no test part."""

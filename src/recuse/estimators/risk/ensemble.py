@@ -21,6 +21,7 @@ __all__ = ["FoldMean"]
 Floats = NDArray[np.float64]
 
 _MIN_FACTOR = 0.5
+_MAX_NARROWING = 1.5
 _QUANTILES = np.linspace(0.01, 0.99, 50)
 
 
@@ -69,6 +70,14 @@ class FoldMean:
     def of_one(cls) -> Self:
         """Return the identity, for a model without folds."""
         return cls(1.0, np.empty(0), np.empty(0))
+
+    @property
+    def narrowing(self) -> float:
+        """How much more the logarithms of the risks vary by single folds than by the model of new rows; at least 1."""
+        if len(self.single) == 0 or min(self.single[0], self.mean[0]) <= 0:
+            return 1.0
+        spreads = [float(np.std(np.log(quantiles))) for quantiles in (self.single, self.mean)]
+        return float(np.clip(spreads[0] / spreads[1], 1.0, _MAX_NARROWING)) if spreads[1] > 0 else 1.0
 
     def risk(self, risks: Floats) -> Floats:
         """Return the expected loss (row,) of new rows, given the risks of all models (model, row)."""

@@ -14,6 +14,7 @@ from recuse import losses
 from recuse.costs import Cost
 from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, refit
 from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
+from recuse.estimators.risk.calibration import PowerCalibration
 from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
 from recuse.estimators.risk.surcharge import Surcharge
@@ -80,8 +81,8 @@ class RiskRejector(RiskBasedRegressor):
         Whether h(x) is an input of the risk model in addition to the features. If the regressor has `predict_members`,
         the standard deviation among its members is another input.
     rescale : bool, default=True
-        Cross-fit the risk model, and scale the risk such that its out-of-fold mean equals the mean loss. Otherwise one
-        risk model is fitted to all residuals and used as it is, as published plug-in methods do.
+        Cross-fit the risk model, and calibrate the risk: a scale and a power are fitted to the out-of-fold losses.
+        Otherwise one risk model is fitted to all residuals and used as it is, as published plug-in methods do.
     random_state : int, RandomState or None, default=None
         Splits the rows, and seeds every subestimator whose own `random_state` is None.
     n_jobs : int, optional
@@ -231,9 +232,13 @@ class RiskRejector(RiskBasedRegressor):
             self._fold_mean = FoldMean.of_one()
         else:
             self._learn_corrections(rows, features, splits, self._fold_models(fitted), random)
-        if folds is not None and (self.prefit or self.residuals != "train"):
-            expected = np.zeros(len(rows)) if self.prefit else self._out_of_fold_surcharge(rows, splits)
-            expected[tested] += self._fold_mean.out_of_fold(risk.out_of_fold)
+        self._calibration = PowerCalibration()
+        if folds is None:
+            return
+        honest = self.prefit or self.residuals != "train"
+        expected = self._out_of_fold_surcharge(rows, splits) if honest and not self.prefit else np.zeros(len(rows))
+        expected[tested] = self._calibrate(risk.out_of_fold, error, rows.weight[tested], expected[tested])
+        if honest:
             self.out_of_fold_ = self._out_of_fold_table(rows, fitted.out_of_fold.mean, expected)
 
     def _check_parameters(self) -> None:

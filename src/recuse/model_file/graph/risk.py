@@ -9,6 +9,7 @@ import numpy as np
 from recuse.estimators.auto.models.novelty import FLOOR, Novelty
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.risk.base import RiskBasedRegressor
+from recuse.estimators.risk.calibration import PowerCalibration
 from recuse.estimators.risk.model import CrossFittedRisk
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
@@ -100,11 +101,18 @@ def _risks(risk: CrossFittedRisk, inputs: list[Value]) -> list[Value]:
 
 
 def _expected_loss(estimator: RiskBasedRegressor, risk: Value, table: EncodedTable) -> Value:
-    """Correct the risk (row, 1) for the models of new rows, and add the surcharge of novel cells."""
-    expected = risk * estimator._fold_mean.factor
+    """Correct the risk (row, 1) for the models of new rows, calibrate it, and add the surcharge of novel cells."""
+    expected = _calibrated(estimator._calibration, risk * estimator._fold_mean.factor)
     if estimator._encoder.unseen == "keep":
         return expected
     return expected + table.novelty @ estimator._surcharge.by_column[table.columns][:, None]
+
+
+def _calibrated(calibration: PowerCalibration, risk: Value) -> Value:
+    if calibration == PowerCalibration():
+        return risk
+    logarithm = (risk.maximum(calibration.floor) / calibration.centre).unary("Log")
+    return (logarithm * calibration.power).unary("Exp") * calibration.level
 
 
 def _mean(values: list[Value]) -> Value:

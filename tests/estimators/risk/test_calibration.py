@@ -1,0 +1,55 @@
+"""Calibration of expected losses."""
+
+import numpy as np
+import pytest
+
+from recuse import RiskRejector
+from recuse.estimators.risk.calibration import PowerCalibration
+from recuse.losses import SQUARED
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 1.4])
+def test_level_and_power_of_a_power_law_are_found(power):
+    random = np.random.RandomState(0)
+    risk = np.exp(random.normal(size=20_000))
+    error = 3.0 * risk**power * random.exponential(size=len(risk))
+    calibration = PowerCalibration.learn(risk, error, np.ones(len(risk)))
+    assert calibration.power == pytest.approx(power, abs=0.05)
+    assert calibration(np.array([1.0])) == pytest.approx(3.0, rel=0.06)
+
+
+def test_the_mean_of_the_training_rows_is_kept():
+    random = np.random.RandomState(1)
+    risk, weight = random.gamma(2.0, size=300), random.uniform(size=300)
+    error = random.standard_t(3, size=300) ** 2
+    calibrated = PowerCalibration.learn(risk, error, weight)(risk)
+    assert np.average(calibrated, weights=weight) == pytest.approx(np.average(error, weights=weight), rel=1e-6)
+
+
+def test_risks_without_information_are_drawn_together():
+    random = np.random.RandomState(2)
+    risk, error = np.exp(random.normal(size=5000)), random.exponential(size=5000)
+    assert np.ptp(np.log(PowerCalibration.learn(risk, error, np.ones(5000))(risk))) < 0.3 * np.ptp(np.log(risk))
+
+
+@pytest.mark.parametrize(
+    ("risk", "error"),
+    [([2.0, 2.0, 2.0], [1.0, 2.0, 3.0]), ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0]), ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])],
+    ids=["equal risks", "no risk", "no error"],
+)
+def test_without_differences_nothing_is_changed(risk, error):
+    calibration = PowerCalibration.learn(np.array(risk), np.array(error), np.ones(3))
+    assert calibration == PowerCalibration()
+    np.testing.assert_array_equal(calibration(np.array(risk)), risk)
+
+
+def test_risks_of_equal_noise_are_drawn_together_by_the_estimator():
+    random = np.random.RandomState(3)
+    X = random.normal(size=(600, 6))
+    y = random.normal(size=600)  # the features say nothing about it
+    model = RiskRejector(random_state=0).fit(X, y)
+    assert model._calibration.power < 0.8
+    table = model.out_of_fold_
+    assert table["expected_loss"].mean() == pytest.approx(
+        model._fold_mean.factor * SQUARED((table["prediction"] - table["target"]).to_numpy()).mean(), rel=0.02
+    )
