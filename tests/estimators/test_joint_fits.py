@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
-from recuse.estimators.auto.models.rank_features import RankFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.crossfitting import Sample, cross_fit
 from recuse.estimators.joint_fits import fit_all, fits_together
@@ -29,7 +29,8 @@ def test_a_fit_in_a_stack_equals_a_fit_alone_up_to_the_unit_of_the_target():
 
 @pytest.mark.parametrize("weight", [np.ones(100), RANDOM.uniform(1, 2, 100)])
 @pytest.mark.parametrize(
-    "estimator", [NETWORKS, RankFeatures(NETWORKS), PrecisionWeighted(RankFeatures(NETWORKS)), RiskNetwork((8,), 5)]
+    "estimator",
+    [NETWORKS, ExpandedFeatures(NETWORKS), PrecisionWeighted(ExpandedFeatures(NETWORKS)), RiskNetwork((8,), 5)],
 )
 def test_results_do_not_depend_on_the_number_of_processes(estimator, weight):
     assert fits_together(estimator)

@@ -23,9 +23,9 @@ def fits_together(estimator: Any) -> bool:
     Examples
     --------
     >>> from sklearn.linear_model import Ridge
-    >>> from recuse.estimators.auto.models.rank_features import RankFeatures
+    >>> from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
     >>> from recuse.estimators.mlp import StackedMLPRegressor
-    >>> fits_together(RankFeatures(StackedMLPRegressor())), fits_together(RankFeatures(Ridge()))
+    >>> fits_together(ExpandedFeatures(StackedMLPRegressor())), fits_together(ExpandedFeatures(Ridge()))
     (True, False)
     """
     inner = getattr(estimator, "regressor", None)

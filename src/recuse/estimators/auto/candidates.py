@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.linear_model import RidgeCV
 from sklearn.svm import SVR
 
+from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
-from recuse.estimators.auto.models.rank_features import RankFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.subestimators import check_subestimator
@@ -21,8 +23,10 @@ from recuse.validation import require
 __all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "weighted_variants", "with_members", "with_weighted"]
 
 _SMALL = 600  # rows of a small table, where a short training is enough
+_LONG = 2_000  # rows below which networks have linear pieces of the features and a long training
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
+_PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
 
 
@@ -73,21 +77,22 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
         **size,
         **objective,
     )
-    return RankFeatures(trees, ranks="none")
+    return ExpandedFeatures(trees, "none")
 
 
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
-    return RankFeatures(
+    return ExpandedFeatures(
         StackedMLPRegressor(
             hidden=(64, 64),
             epochs=_epochs(n_rows),
             batch_size=_batch_size(n_rows),
             learning_rate=1e-2,
             decay=True,
-            n_members=4,
-            validation_fraction=0.1 if n_rows < 2000 else 0.15,
+            n_members=8 if n_rows < _SMALL else 4,
+            validation_fraction=0.1 if n_rows < _LONG else 0.15,
             loss=loss,
         ),
+        "pieces" if n_rows < _LONG else "ranks",
         scale_target=False,  # the networks scale it themselves, together with the loss
     )
 
@@ -95,24 +100,28 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
 def _epochs(n_rows: int) -> int:
     """Return the epochs of a training; of a noisy table, more of them only fit the noise."""
     if n_rows < _LARGE:
-        return 60 if n_rows < _SMALL else 200 if n_rows < 2000 else 40
+        return 60 if n_rows < _SMALL else 200 if n_rows < _LONG else 40
     return 30 if n_rows < 5 * _LARGE else 20
 
 
 def _batch_size(n_rows: int) -> int:
-    return 64 if n_rows < 2000 else 256 if n_rows < _LARGE else 1024
+    return 64 if n_rows < _LONG else 256 if n_rows < _LARGE else 1024
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    return RankFeatures(ExtraTreesRegressor(**_forest_size(n_rows, trees=100)), ranks="none")
+    return ExpandedFeatures(ExtraTreesRegressor(**_forest_size(n_rows, trees=100)), "none")
+
+
+def _linear(n_rows: int, loss: TargetLoss) -> Any:
+    return ExpandedFeatures(RidgeCV(_PENALTIES))
 
 
 def _process(n_rows: int, loss: TargetLoss) -> Any:
-    return RankFeatures(GaussianProcess())
+    return ExpandedFeatures(GaussianProcess())
 
 
 def _support_vectors(n_rows: int, loss: TargetLoss) -> Any:
-    return RankFeatures(SVR(C=10.0, epsilon=0.05), ranks="none")
+    return ExpandedFeatures(SVR(C=10.0, epsilon=0.05), "none")
 
 
 def _forest_size(n_rows: int, trees: int) -> dict[str, Any]:
@@ -129,6 +138,7 @@ LEARNERS: Mapping[str, Learner] = {
     "networks": Learner(_networks, weighted=True),
     "extra_trees": Learner(_extra_trees, losses=_SYMMETRIC),
     "process": Learner(_process, most_rows=5000, growth=2.0, losses=_SYMMETRIC),
+    "linear": Learner(_linear, losses=_SYMMETRIC),
     "support_vectors": Learner(_support_vectors, most_rows=10_000, growth=2.0, losses=_SYMMETRIC),
 }
 
@@ -187,13 +197,13 @@ def with_members(learner: Learner, factor: int) -> Learner:
 
     Examples
     --------
-    >>> with_members(LEARNERS["networks"], 2).build(500, Squared()).regressor.n_members
+    >>> with_members(LEARNERS["networks"], 2).build(1000, Squared()).regressor.n_members
     8
     """
 
     def build(n_rows: int, loss: TargetLoss) -> Any:
         estimator = learner.build(n_rows, loss)
-        if isinstance(estimator, RankFeatures) and isinstance(estimator.regressor, StackedMLPRegressor):
+        if isinstance(estimator, ExpandedFeatures) and isinstance(estimator.regressor, StackedMLPRegressor):
             estimator.regressor.n_members *= factor
         return estimator
 

@@ -58,14 +58,14 @@ Fitted = TypeVar("Fitted")
 class AutoRejector(RiskBasedRegressor):
     """Regression with rejection by a blend of several methods.
 
-    Boosted trees, small networks, extremely randomised trees, a Gaussian process and support vectors are cross-fitted:
-    first on some of the folds, then on all folds those that improve a blend there. From 2000 rows on, networks and
-    boosted trees among these are also fitted with weights inverse to the noise of the rows. The regressor h is the
-    weighted mean with the lowest out-of-fold loss of the rows that are likely to be accepted at costs near the given
-    one. Risk models are fitted to its out-of-fold errors. Their inputs are the features, the distance to the nearest
-    training rows, the prediction and the disagreement among the regressors. The blend of the risk models has the lowest
-    out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost. The regressors and risk
-    models with a weight are then fitted again to all rows. The fitted model decides at any cost.
+    Boosted trees, small networks, extremely randomised trees, a Gaussian process, a linear model and support vectors
+    are cross-fitted: first on some of the folds, then on all folds those that improve a blend there. From 2000 rows on,
+    networks and boosted trees among these are also fitted with weights inverse to the noise of the rows. The regressor
+    h is the weighted mean with the lowest out-of-fold loss of the rows that are likely to be accepted at costs near the
+    given one. Risk models are fitted to its out-of-fold errors. Their inputs are the features, the distance to the
+    nearest training rows, the prediction and the disagreement among the regressors. The blend of the risk models has
+    the lowest out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost. The regressors and
+    risk models with a weight are then fitted again to all rows. The fitted model decides at any cost.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ class AutoRejector(RiskBasedRegressor):
         Time limit of `fit` in seconds. Learners that need more time are fitted to fewer rows or folds, or left out; see
         `leaderboard_`. The results then depend on the speed of the machine.
     learners : list of str or mapping of str to estimator, optional
-        Regressors to try: names among "boosting", "networks", "extra_trees", "process" and "support_vectors", custom
-        regressors, or both: ``{"ridge": Ridge(), "boosting": "boosting"}``. By default all that suit the table.
+        Regressors to try: names among "boosting", "networks", "extra_trees", "process", "linear" and "support_vectors",
+        custom regressors, or both: ``{"ridge": Ridge(), "boosting": "boosting"}``. By default all that suit the table.
     risk_models : list of str or mapping of str to estimator, optional
         Risk models to try: "extra_trees", "boosting", "network", or custom regressors.
     cv : int, splitter or iterable of (train, test), optional

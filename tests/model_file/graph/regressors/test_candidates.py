@@ -6,24 +6,24 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import Ridge
 
 from graph_runs import assert_same_prediction, new_rows, training_rows
+from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
-from recuse.estimators.auto.models.rank_features import RankFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 
 
-@pytest.mark.parametrize("ranks", ["beside", "instead", "none"])
+@pytest.mark.parametrize("expansion", ["ranks", "pieces", "none"])
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("binary", [[], [1], [0, 1, 2, 3, 4]])
-def test_rank_features(ranks, n_outputs, binary):
+def test_expanded_features(expansion, n_outputs, binary):
     X, y = training_rows(n_outputs)
     X[:, binary] = X[:, binary] > 0
-    assert_same_prediction(RankFeatures(Ridge(), ranks=ranks).fit(X, y), new_rows(X))
+    assert_same_prediction(ExpandedFeatures(Ridge(), expansion).fit(X, y), new_rows(X))
 
 
 def test_risk_network_is_clipped():
     X, y = training_rows()
     model = RiskNetwork(epochs=1, random_state=0).fit(X, y**2)
-    model.networks_ = RankFeatures(Ridge(), scale_target=False).fit(X, np.log(y**2))
+    model.networks_ = ExpandedFeatures(Ridge(), scale_target=False).fit(X, np.log(y**2))
     model.limits_, model.floor_ = np.array([-2.0, 1.0]), 0.2
     assert_same_prediction(model, new_rows(X))
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from torch import Tensor
 
-from recuse.estimators.auto.models.rank_features import RankFeatures
+from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.joint_fits import Rows, fit_all
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.losses import TargetLoss, Values
@@ -98,7 +98,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    networks_: RankFeatures
+    networks_: ExpandedFeatures
     limits_: Floats
     floor_: float
 
@@ -131,7 +131,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             estimator.networks_ = fitted
             estimator.limits_ = np.quantile(fitted.predict(X), [_TAIL, 1 - _TAIL])
 
-    def _networks(self) -> RankFeatures:
+    def _networks(self) -> ExpandedFeatures:
         networks = StackedMLPRegressor(
             hidden=self.hidden,
             epochs=self.epochs,
@@ -142,7 +142,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             loss=LogRatio(),
             random_state=self.random_state,
         )
-        return RankFeatures(networks, scale_target=False)
+        return ExpandedFeatures(networks, scale_target=False)
 
     def predict(self, X: Floats) -> Floats:
         """Predict the expected loss of every row."""

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
+from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
-from recuse.estimators.auto.models.rank_features import RankFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import convert, converts
 
 __all__: list[str] = []
 
-_HALF_WIDTH = 3**0.5  # as in rank_features
+_HALF_WIDTH = 3**0.5  # as in expanded_features
 
 
-@converts(RankFeatures)
-def _rank_features(model: RankFeatures, x: Value) -> Value:
+@converts(ExpandedFeatures)
+def _expanded_features(model: ExpandedFeatures, x: Value) -> Value:
     mean, scale = model.target_
     return convert(model.regressor_, _inputs(model, x)) * scale + mean
 
 
-def _inputs(model: RankFeatures, x: Value) -> Value:
-    if not len(model.columns_):
+def _inputs(model: ExpandedFeatures, x: Value) -> Value:
+    if model.expansion_ == "none":
         return x
-    ranked = x if len(model.columns_) == x.shape[1] else x.take(model.columns_, 1)
-    ranks = convert(model.ranks_, ranked) * (2 * _HALF_WIDTH) - _HALF_WIDTH
-    if model.ranks == "beside":
-        return concat([x, ranks], 1)
-    kept = np.setdiff1d(np.arange(x.shape[1]), model.columns_)
-    return concat([x.take(kept, 1), ranks], 1) if len(kept) else ranks
+    whole = np.array_equal(model.columns_, np.arange(x.shape[1]))
+    chosen = x if whole else x.take(model.columns_, 1)
+    if model.expansion_ == "ranks":
+        added = convert(model.ranks_, chosen) * (2 * _HALF_WIDTH) - _HALF_WIDTH
+    else:
+        added = ((chosen - model.starts_) / model.widths_).clip(0.0, 1.0)
+    return concat([x, added], 1)
 
 
 @converts(RiskNetwork)
