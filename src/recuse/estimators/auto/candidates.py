@@ -26,6 +26,7 @@ _SMALL = 600  # rows of a small table, where a short training is enough
 _LONG = 2_000  # rows below which networks have linear pieces of the features and a long training
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
+_HUGE = 100_000  # rows from which networks have fewer members and larger batches, to save time
 _PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
 
@@ -88,8 +89,8 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
             batch_size=_batch_size(n_rows),
             learning_rate=1e-2,
             decay=True,
-            n_members=8 if n_rows < _SMALL else 4,
-            validation_fraction=0.1 if n_rows < _LONG else 0.15,
+            n_members=_members(n_rows),
+            validation_fraction=0.1 if n_rows < _LARGE else 0.05,
             loss=loss,
         ),
         "pieces" if n_rows < _LONG else "ranks",
@@ -99,13 +100,19 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
 
 def _epochs(n_rows: int) -> int:
     """Return the epochs of a training; of a noisy table, more of them only fit the noise."""
-    if n_rows < _LARGE:
-        return 60 if n_rows < _SMALL else 200 if n_rows < _LONG else 40
-    return 30 if n_rows < 5 * _LARGE else 20
+    if n_rows < _LONG:
+        return 60 if n_rows < _SMALL else 200
+    return 20 if n_rows < _LARGE or n_rows >= _HUGE else 15
 
 
 def _batch_size(n_rows: int) -> int:
-    return 64 if n_rows < _LONG else 256 if n_rows < _LARGE else 1024
+    if n_rows < _LONG:
+        return 64
+    return 128 if n_rows < _LARGE else 256 if n_rows < _HUGE else 1024
+
+
+def _members(n_rows: int) -> int:
+    return 4 if _SMALL <= n_rows < _LONG or n_rows >= _HUGE else 8
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
@@ -155,7 +162,11 @@ def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
-    batch = _batch_size(n_rows)
+    if _LARGE <= n_rows < _HUGE:
+        return RiskNetwork(
+            epochs=15, batch_size=256, learning_rate=1e-2, decay=True, n_members=8, validation_fraction=0.05
+        )
+    batch = 64 if n_rows < _LONG else 256 if n_rows < _LARGE else 1024
     updates = 4_000  # optimiser steps of a training
     return RiskNetwork(epochs=min(60, max(10, updates * batch // n_rows)), batch_size=batch)
 

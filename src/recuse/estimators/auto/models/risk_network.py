@@ -86,6 +86,11 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     hidden : sequence of int, default=(32, 32)
     epochs : int, default=60
     batch_size : int, default=256
+    learning_rate : float, default=3e-3
+    decay : bool, default=False
+        Lower the learning rate to zero.
+    n_members : int, default=4
+    validation_fraction : float, default=0.2
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -107,11 +112,19 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         hidden: Sequence[int] = (32, 32),
         epochs: int = 60,
         batch_size: int = 256,
+        learning_rate: float = 3e-3,
+        decay: bool = False,
+        n_members: int = 4,
+        validation_fraction: float = 0.2,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.hidden = hidden
         self.epochs = epochs
         self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.n_members = n_members
+        self.validation_fraction = validation_fraction
         self.random_state = random_state
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
@@ -136,9 +149,10 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             hidden=self.hidden,
             epochs=self.epochs,
             batch_size=self.batch_size,
-            learning_rate=3e-3,
-            n_members=4,
-            validation_fraction=0.2,
+            learning_rate=self.learning_rate,
+            decay=self.decay,
+            n_members=self.n_members,
+            validation_fraction=self.validation_fraction,
             loss=LogRatio(),
             random_state=self.random_state,
         )
