@@ -112,7 +112,9 @@ def _batch_size(n_rows: int) -> int:
 
 
 def _members(n_rows: int) -> int:
-    return 4 if _SMALL <= n_rows < _LONG or n_rows >= _HUGE else 8
+    if _LARGE <= n_rows < _HUGE:
+        return 12
+    return 8 if n_rows < _SMALL or _LONG <= n_rows < _LARGE else 4
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
