@@ -90,12 +90,12 @@ class Rows:
         merge_costs : bool, default=False
             Whether rows that differ only in their cost are equal.
         """
-        rows = cls._unmerged(X, y, cost, sample_weight, groups, part)
-        costs = [] if merge_costs else [cost]
-        columns: list[NDArray[Any]] = [rows.part, *costs, y, _sortable(X)]
+        rows, present, origin = cls._present(X, y, cost, sample_weight, groups, part)
+        costs = [] if merge_costs else [rows.cost]
+        columns: list[NDArray[Any]] = [rows.part, *costs, rows.y, _sortable(rows.X)]
         if groups is not None:
             columns.insert(0, rows.group)
-        return rows._merged(np.column_stack(columns))
+        return rows._merged(np.column_stack(columns), present, origin)
 
     @classmethod
     def as_given(
@@ -109,15 +109,12 @@ class Rows:
         part: NDArray[np.int8] | None = None,
     ) -> Self:
         """Keep the rows of weight > 0 in their order; the parameters are those of `canonical`."""
-        rows = cls._unmerged(X, y, cost, sample_weight, groups, part)
-        present = np.flatnonzero(rows.weight > 0)
-        place = np.full(len(rows), -1)
-        place[present] = np.arange(len(present))
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return replace(rows.take(present), origin=Origin(place, index, cost, rows.weight))
+        rows, present, origin = cls._present(X, y, cost, sample_weight, groups, part)
+        origin.place[present] = np.arange(len(present))
+        return replace(rows, origin=origin)
 
     @classmethod
-    def _unmerged(
+    def _present(
         cls,
         X: pd.DataFrame | Floats,
         y: Floats,
@@ -125,29 +122,32 @@ class Rows:
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None,
         part: NDArray[np.int8] | None,
-    ) -> Self:
-        """Check weights and groups, and find the default groups."""
+    ) -> tuple[Self, Indices, Origin]:
+        """Check weights and groups; return the rows of weight > 0, their positions, and an origin without places."""
         weight = row_values(1.0 if sample_weight is None else sample_weight, "sample_weight", len(y))
-        if weight.sum() <= 0:
+        present = np.flatnonzero(weight > 0)
+        if len(present) == 0:
             raise ValueError("sample_weight must be > 0 for at least one row, got only zeros")
-        group = _row_codes(_sortable(X)) if groups is None else _group_codes(groups, len(y))
-        return cls(X, y, cost, weight, group, np.empty((len(y), 0), np.int8) if part is None else part)
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        origin = Origin(np.full(len(y), -1), index, cost, weight)
+        marks = np.empty((len(y), 0), np.int8) if part is None else part
+        group = np.zeros(len(y), np.intp) if groups is None else _group_codes(groups, len(y))
+        rows = cls(X, y, cost, weight, group, marks)
+        if len(present) < len(y):
+            rows = rows.take(present)
+        return (rows if groups is not None else replace(rows, group=_row_codes(_sortable(rows.X)))), present, origin
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def _merged(self, key: Floats) -> Self:
+    def _merged(self, key: Floats, present: Indices, origin: Origin) -> Self:
         """Return the distinct rows sorted by key; equal rows become one row with the sum of their weights."""
-        present = np.flatnonzero(self.weight > 0)
-        order, first = _sorted_distinct(key[present])
-        present = present[order]
-        place = np.full(len(self), -1)
-        starts = np.zeros(len(present), np.intp)
+        order, first = _sorted_distinct(key)
+        starts = np.zeros(len(order), np.intp)
         starts[first] = 1
-        place[present] = np.cumsum(starts) - 1
-        index = self.X.index if isinstance(self.X, pd.DataFrame) else None
-        weight = np.add.reduceat(self.weight[present], first)
-        return replace(self.take(present[first]), weight=weight, origin=Origin(place, index, self.cost, self.weight))
+        origin.place[present[order]] = np.cumsum(starts) - 1
+        weight = np.add.reduceat(self.weight[order], first)
+        return replace(self.take(order[first]), weight=weight, origin=origin)
 
     def take(self, rows: Indices) -> Self:
         """Return some of the rows."""

@@ -204,3 +204,32 @@ def test_bad_parameters_get_a_clear_error_and_leave_nothing(parameters, message)
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y)
     assert not hasattr(model, "leaderboard_")
+
+
+def test_of_a_large_table_some_rows_are_drawn():
+    weight = np.ones(len(Y))
+    weight[:5] = 0.0
+    model = AutoRejector(learners=["linear"], risk_models=["boosting"], random_state=0, max_rows=60)
+    model.fit(X, Y, sample_weight=weight)
+    drawn = model.out_of_fold_["prediction"].notna()
+    assert drawn.sum() == 60
+    assert not drawn[:5].any()
+    some = np.flatnonzero(drawn)
+    alone = AutoRejector(learners=["linear"], risk_models=["boosting"], random_state=1).fit(X[some], Y[some])
+    assert np.abs(model.predict(X) - alone.predict(X)).max() < 0.05 * Y.std()
+
+
+def test_a_memory_map_gives_the_model_of_the_array(tmp_path):
+    stored = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float64, X.shape)
+    stored[:] = X
+    fits = [
+        AutoRejector(learners=["linear"], risk_models=["boosting"], random_state=0, max_rows=80).fit(table, Y)
+        for table in (np.asarray(X), np.load(tmp_path / "X.npy", mmap_mode="r"))
+    ]
+    assert np.array_equal(fits[0].predict(X), fits[1].predict(X))
+
+
+@pytest.mark.parametrize("max_rows", [0, 1, 2.5, "many"])
+def test_max_rows_is_a_number_of_rows(max_rows):
+    with pytest.raises(ValueError, match="max_rows must be None or an integer >= 2"):
+        AutoRejector(max_rows=max_rows).fit(X, Y)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
 
 from recuse import losses
-from recuse.costs import Cost
+from recuse.costs import Cost, row_values
+from recuse.dataframes import aligned, row_index
 from recuse.estimators.auto.blending import (
     BlendedRegressor,
     BlendedRisk,
     BlendPrediction,
-    blend_regressors,
     blend_risks,
     risk_inputs,
 )
@@ -31,23 +31,21 @@ from recuse.estimators.auto.candidates import (
 )
 from recuse.estimators.auto.interrupts import Interrupts
 from recuse.estimators.auto.models.novelty import Novelty, out_of_fold_novelty
-from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
 from recuse.estimators.auto.presets import PRESETS, Preset
-from recuse.estimators.auto.race import Race, RaceResult
 from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
-from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget, measured_time
-from recuse.estimators.auto.trials import Setting, Trial, run_trials
-from recuse.estimators.crossfitting import CrossFitted, FoldFits, MeanOfRepeats, RepeatedFits, Sample, refit
+from recuse.estimators.auto.steps import FitProgress, FitSteps
+from recuse.estimators.auto.time_budget import TimeBudget
+from recuse.estimators.auto.trials import Trial
+from recuse.estimators.crossfitting import CrossFitted, MeanOfRepeats, Sample
 from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
-from recuse.estimators.risk.model import CrossFittedRisk, learn_risk, refit_risks
-from recuse.losses import LossLike, TargetLoss
-from recuse.progress import Report, progress_bar
+from recuse.estimators.risk.model import CrossFittedRisk
+from recuse.losses import LossLike
+from recuse.progress import progress_bar
 from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.folds import Split, check_folds, folds_of, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
-from recuse.threads import one_thread
-from recuse.validation import is_rate, require
+from recuse.validation import is_count, is_rate, require
 
 __all__ = ["AutoRejector"]
 
@@ -103,6 +101,9 @@ class AutoRejector(RiskBasedRegressor):
     on_interrupt : {"raise", "keep"}, default="raise"
         With "keep", Ctrl-C ends the search: the models that are finished are blended, with a warning that names the
         missing ones. A second Ctrl-C, or one before any regressor was fitted to two folds, ends `fit`.
+    max_rows : int or None, default=2_000_000
+        Of a larger table, this many rows are drawn at random and the others are not used, which bounds the memory. X
+        can be a ``numpy.memmap``. None uses all rows.
 
     Attributes
     ----------
@@ -154,6 +155,7 @@ class AutoRejector(RiskBasedRegressor):
         unseen: Unseen = "novel",
         preset: Literal["fast", "balanced", "best"] = "balanced",
         on_interrupt: Literal["raise", "keep"] = "raise",
+        max_rows: int | None = 2_000_000,
     ) -> None:
         self.cost = cost
         self.time_limit = time_limit
@@ -167,6 +169,7 @@ class AutoRejector(RiskBasedRegressor):
         self.unseen = unseen
         self.preset = preset
         self.on_interrupt = on_interrupt
+        self.max_rows = max_rows
 
     def fit(
         self,
@@ -197,12 +200,14 @@ class AutoRejector(RiskBasedRegressor):
             budget = TimeBudget(self.time_limit)
             self._check_parameters()
             self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
-            rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=self.cv)
+            random = check_random_state(self.random_state)
+            weight = self._weight_of_drawn(X, sample_weight, random)
+            rows = self._training_rows(X, y, self.cost_, weight, groups=groups, cv=self.cv)
             start = time.monotonic()
             self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
             self._target_scale = target_moments(rows.y, rows.weight)[1]
             features = self._encoder.transform(rows.X)
-            missing = self._fit_rows(rows, features, budget, time.monotonic() - start)
+            missing = self._fit_rows(rows, features, budget, time.monotonic() - start, random)
         if missing:
             warnings.warn(f"fit was interrupted; the model lacks {missing}", stacklevel=2)
         assert rows.origin is not None
@@ -212,6 +217,8 @@ class AutoRejector(RiskBasedRegressor):
     def _check_parameters(self) -> None:
         limit = self.time_limit
         require(limit is None or is_rate(limit), "time_limit", "None or a number of seconds > 0", limit)
+        rows = self.max_rows
+        require(rows is None or is_count(rows, 2), "max_rows", "None or an integer >= 2", rows)
         require(self.preset in PRESETS, "preset", f"one of {list(PRESETS)}", self.preset)
         modes = ("raise", "keep")
         require(self.on_interrupt in modes, "on_interrupt", f"one of {list(modes)}", self.on_interrupt)
@@ -237,7 +244,22 @@ class AutoRejector(RiskBasedRegressor):
             raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
         return divisions
 
-    def _fit_rows(self, rows: Rows, features: Floats, budget: TimeBudget, encoding: float) -> str:
+    def _weight_of_drawn(self, X: Any, sample_weight: ArrayLike | None, random: np.random.RandomState) -> Any:
+        """Return the weights, with zero for rows of a table beyond `max_rows` that are not drawn."""
+        count = _num_samples(X)
+        if self.max_rows is None or count <= self.max_rows:
+            return sample_weight
+        given = aligned(sample_weight, row_index(X), "sample_weight")
+        weight = row_values(1.0 if given is None else given, "sample_weight", count)
+        present = np.flatnonzero(weight > 0)
+        drawn = random.choice(present, min(self.max_rows, len(present)), replace=False)
+        kept = np.zeros(count)
+        kept[drawn] = weight[drawn]
+        return kept
+
+    def _fit_rows(
+        self, rows: Rows, features: Floats, budget: TimeBudget, encoding: float, random: np.random.RandomState
+    ) -> str:
         """Fit to checked rows, and return what is missing after an interrupt.
 
         Parameters
@@ -247,15 +269,16 @@ class AutoRejector(RiskBasedRegressor):
         budget : TimeBudget
         encoding : float
             Seconds that encoding the rows took.
+        random : RandomState
         """
-        random, preset = check_random_state(self.random_state), PRESETS[self.preset]
+        preset = PRESETS[self.preset]
         divisions = self._divisions(rows, preset, random)
         learners, risk_models = self._candidates()
         weighted = weighted_variants(learners, len(rows)) if preset.weighted else {}
         interrupts = Interrupts(self.on_interrupt)
         steps = (len(divisions[0]) * len(divisions) + 1) * (len(learners) + len(weighted))
         with progress_bar("fitting", steps + (len(divisions[0]) + 1) * len(risk_models), show=self.verbose) as show:
-            run = _Run(
+            run = FitSteps(
                 rows,
                 features,
                 divisions,
@@ -263,7 +286,7 @@ class AutoRejector(RiskBasedRegressor):
                 random,
                 self.n_jobs,
                 self.loss_,
-                _Progress(show),
+                FitProgress(show),
                 interrupts,
                 encoding,
             )
@@ -298,7 +321,7 @@ class AutoRejector(RiskBasedRegressor):
 
     def _adopt(
         self,
-        run: _Run,
+        run: FitSteps,
         trials: list[Trial[CrossFitted]],
         weights: Floats,
         risk_trials: list[Trial[CrossFittedRisk]],
@@ -354,164 +377,6 @@ class AutoRejector(RiskBasedRegressor):
         copies, novelty = regressor.by_copy(features), self._novelty(features)
         inputs = [risk_inputs(features, novelty, blended, self._target_scale) for blended in copies]
         return np.array([blended.prediction for blended in copies]), risk.by_fold(inputs)
-
-
-class _Progress:
-    """Counts the fits and shows what is running; `encoding` and the like are not counted."""
-
-    def __init__(self, show: Report) -> None:
-        self._show, self._done = show, 0
-
-    def on_fit(self) -> None:
-        """Count a fit."""
-        self._done += 1
-        self._show(self._done)
-
-    def name(self, running: str, leading: str = "") -> None:
-        """Show the name of the model that runs, and of the one that leads."""
-        self._show(self._done, f"fitting {running}" + (f", {leading} leads" if leading else ""))
-
-
-@dataclass(frozen=True)
-class _Run:
-    """The rows and settings that all steps of one fit share."""
-
-    rows: Rows
-    features: Floats
-    divisions: list[list[Split]]
-    budget: TimeBudget
-    random: np.random.RandomState
-    processes: int | None
-    loss: TargetLoss
-    progress: _Progress
-    interrupts: Interrupts
-    encoding: float
-    ready: list[str] = field(default_factory=list)  # one entry for each fit of a regressor
-
-    @property
-    def sample(self) -> Sample:
-        return Sample(self.features, self.rows.y, self.rows.weight)
-
-    @property
-    def n_jobs(self) -> int | None:
-        """Number of processes; one after an interrupt, which may have ended the others."""
-        return None if self.interrupts.seen else self.processes
-
-    def _setting(self, n_rows: int, folds: int) -> Setting:
-        return Setting(n_rows, folds + 1, self.loss, self.budget, self.n_jobs)
-
-    def try_regressors(
-        self, learners: dict[str, Learner], weighted: dict[str, Learner], risk_models: dict[str, Learner]
-    ) -> RaceResult:
-        """Cross-fit the regressors."""
-        race = Race(
-            self._start,
-            self.sample,
-            len(self.divisions[0]),
-            self.loss,
-            self.budget,
-            self._reserve(risk_models) if self.budget.limited else 0.0,
-            self.n_jobs,
-            self.interrupts,
-            self.progress.name,
-        )
-        return race.run(learners, weighted)
-
-    def _start(self, estimator: Any, most: int | None) -> FoldFits | RepeatedFits:
-        fits = [
-            FoldFits(
-                estimator,
-                self.sample,
-                splits,
-                self.random,
-                n_jobs=self.n_jobs,
-                most_rows=most,
-                on_fit=self._on_regressor,
-            )
-            for splits in self.divisions
-        ]
-        return fits[0] if len(fits) == 1 else RepeatedFits(fits)
-
-    def _on_regressor(self) -> None:
-        """Count a fit; stop after it if the time for the regressors is over and there is a model."""
-        self.progress.on_fit()
-        self.ready.append("fit")
-        if len(self.ready) > 2 and self.budget.until(0.75) < 0:
-            raise OutOfTime
-
-    def _reserve(self, risk_models: dict[str, Learner]) -> float:
-        """Predict the seconds of the steps after the regressors, from fits to some of the rows."""
-        loss = np.square(self.rows.y - self.rows.y.mean(axis=0)).reshape(len(self.rows), -1).mean(axis=1)
-        sample, folds, left = self.sample._replace(target=loss), len(self.divisions[0]), self.budget.until(1.0)
-        setting = self._setting(len(self.rows), folds)
-        risks = [
-            setting.rounds
-            * measured_time(
-                learner.build(len(self.rows), self.loss), learner.growth, sample, len(self.rows), left / 10
-            ).of(len(self.rows))
-            for learner in risk_models.values()
-        ]
-        some, start = (
-            self.random.choice(len(self.rows), len(self.rows) // 4 + 2, replace=len(self.rows) < 4),
-            time.monotonic(),
-        )
-        with one_thread():
-            out_of_bag_prediction(
-                self.features[some], loss[some] / (loss.mean() or 1.0), self.rows.weight[some], 5, self.random
-            )
-        growth = 1 + 3 * min(1.0, len(self.rows) / 5000)  # to all rows; of few rows, most of the time is overhead
-        blend = growth * (folds + 1) * (time.monotonic() - start)
-        return min(sum(risks), max(0.25 * left, min(risks))) + blend + self._closing
-
-    @property
-    def _closing(self) -> float:
-        """Seconds for the corrections and the report."""
-        return 0.03 * self.budget.limit + 2 * self.encoding
-
-    def blend(
-        self, trials: list[Trial[CrossFitted]], splits: list[Split], inputs: Floats
-    ) -> tuple[Floats, BlendPrediction]:
-        """Return the weights of the regressors, and the out-of-fold predictions."""
-        self.progress.name("the blend")
-        fitted = [trial.fitted for trial in trials if trial.fitted is not None]
-        with one_thread():
-            return blend_regressors(fitted, self.rows, inputs, [test for _, test in splits], self.loss, self.random)
-
-    def try_risk_models(
-        self, learners: dict[str, Learner], residuals: Sample, folds: list[Split], last_fits: float
-    ) -> list[Trial[CrossFittedRisk]]:
-        """Cross-fit the risk models to the out-of-fold errors; `last_fits` are the seconds of the last regressors."""
-        reserve = last_fits + self._closing if self.budget.limited else 0.0
-        done: list[CrossFittedRisk] = []
-
-        def on_fit() -> None:
-            self.progress.on_fit()
-            if done and self.budget.until(1.0) < reserve:
-                raise OutOfTime
-
-        def fit(part: Any, sample: Sample, most: int | None) -> CrossFittedRisk:
-            done.append(learn_risk(part, sample, folds, self.random, self.n_jobs, most_rows=most, on_fit=on_fit))
-            return done[-1]
-
-        return run_trials(
-            learners,
-            residuals,
-            fit,
-            self._setting(len(residuals.target), len(folds)),
-            reserve=reserve,
-            interrupts=self.interrupts,
-            report=lambda running, leading: self.progress.name(f"risk model {running}"),
-        )
-
-    def refit_regressors(self, trials: list[Trial[CrossFitted]]) -> list[Any]:
-        """Fit regressors to all rows, or to as many as in their trials."""
-        chosen = [(trial.fitted.estimator, trial.most_rows) for trial in trials if trial.fitted]
-        return refit(chosen, self.sample, self.random, n_jobs=self.n_jobs, on_fit=self.progress.on_fit)
-
-    def refit_risks(self, trials: list[Trial[CrossFittedRisk]], residuals: Sample) -> list[CrossFittedRisk]:
-        """Fit risk models to all out-of-fold errors, or to as many as in their trials."""
-        chosen = [(trial.fitted, trial.most_rows) for trial in trials if trial.fitted]
-        return refit_risks(chosen, residuals, self.random, self.n_jobs, on_fit=self.progress.on_fit)
 
 
 def _used(trials: list[Trial[Fitted]], weights: Floats) -> list[Trial[Fitted]]:
