@@ -290,7 +290,7 @@ class AutoRejector(RiskBasedRegressor):
         expected[tested] = 0.0
         if budget.until(1.0) > 2 * encoding * len(splits):  # the encoders of all folds take this long
             expected = self._out_of_fold_surcharge(rows, splits)
-        expected[tested] += self._fold_mean.out_of_fold(risk)
+        expected[tested] = self._calibrate(risk, error, residuals.weight, expected[tested])
         shares = weights, risk_shares
         self._report(trials, blended.take(tested), risk_trials, shares, expected[tested], rows.take(tested))
         self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)
@@ -333,7 +333,7 @@ class AutoRejector(RiskBasedRegressor):
         error = factor * self.loss_.of_rows(blended.prediction - rows.y)
         errors = [factor * self.loss_.of_rows(each - rows.y) for each in blended.each]
         fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
-        risks = [self._fold_mean.out_of_fold(each.out_of_fold) for each in fitted]
+        risks = [self._calibration(self._fold_mean.out_of_fold(each.out_of_fold)) for each in fitted]
         entries = [
             Entry("blend", "blend", error, risk, 1.0),
             *trial_entries("regressor", trials, weights[0], [(own, risk) for own in errors]),

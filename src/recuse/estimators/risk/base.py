@@ -157,9 +157,8 @@ class RiskBasedRegressor(RejectingRegressor):
         if not weight[known].any():
             known = np.ones_like(known)
         corrected = mean.out_of_fold(risk)
-        self._calibration = PowerCalibration.learn(
-            corrected[known], mean.factor * error[known], weight[known], mean.narrowing
-        )
+        gain = mean.factors(corrected[known])
+        self._calibration = PowerCalibration.learn(corrected[known], gain * error[known], weight[known])
         return self._calibration(corrected) + surcharge
 
     def _out_of_fold_surcharge(self, rows: Rows, splits: Sequence[Split]) -> Floats:
