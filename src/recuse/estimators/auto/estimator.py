@@ -317,6 +317,7 @@ class AutoRejector(RiskBasedRegressor):
         return FoldModels(
             lambda fold, features: first.of_copy(fold, features).prediction,
             lambda features: self._estimates(folds, risks, features),
+            refitted=True,
         )
 
     def _report(

@@ -22,6 +22,9 @@ __all__ = ["FoldMean"]
 Floats = NDArray[np.float64]
 
 _MIN_FACTOR = 0.5
+# More rows also lower the bias of a model, which the variance among folds does not show. Learning curves of trees,
+# Gaussian processes and their blends, from 64% to 80% of the rows, have this power of the ratio of the mean on average.
+_REFITTED = 1.75
 _MAX_SHARE = 4.0  # times the median share of the variance in the risk; rows beyond are implausible combinations
 _QUANTILES = np.linspace(0.01, 0.99, 50)
 
@@ -42,7 +45,7 @@ class FoldMean:
         Function from the risk of a row to the variance of the folds, which is often a larger part of low risks. None
         if it is the same part of all risks.
     exponent : float
-        Power of the ratio above for a model that is fitted to all rows.
+        Power of the ratio of the mean over the folds: 1, or `_REFITTED` for a model that is fitted to all rows.
     """
 
     factor: float
@@ -58,7 +61,8 @@ class FoldMean:
         risks: Floats,
         loss: TargetLoss,
         new: Floats | None = None,
-        exponent: float = 1.0,
+        *,
+        refitted: bool = False,
     ) -> Self:
         """Compare the model of new rows with the folds on rows that no fold was fitted to.
 
@@ -69,8 +73,8 @@ class FoldMean:
         loss : TargetLoss
         new : ndarray of shape (row,), optional
             Risks by the model of new rows; by default the mean over the folds.
-        exponent : float
-            As in the attributes.
+        refitted : bool
+            Whether the model of new rows is fitted to all rows, instead of being the mean over the folds.
 
         Examples
         --------
@@ -83,6 +87,7 @@ class FoldMean:
             return cls(1.0, *quantiles)
         variance = predictions.var(axis=0).reshape(len(risk), -1).mean(axis=1)
         variance = np.minimum(variance, _MAX_SHARE * np.median((variance / risk)[risk > 0]) * risk)
+        exponent = _REFITTED if refitted else 1.0
         factor = max(1 - float(variance.mean()) / float(risk.mean()), _MIN_FACTOR) ** exponent
         by_risk = PowerCalibration.learn(risk, variance, np.ones(len(risk)))
         return cls(factor, *quantiles, None if by_risk == PowerCalibration() else by_risk, exponent)
