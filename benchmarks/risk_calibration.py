@@ -11,13 +11,15 @@ that equal a training row are left out. For each table:
 - observed over expected loss by tenths of the expected loss, of the test rows of all splits together.
 
     OMP_NUM_THREADS=1 python benchmarks/risk_calibration.py
-    OMP_NUM_THREADS=1 python benchmarks/risk_calibration.py --estimator auto --splits 10 --tables abalone airfoil concrete
+    OMP_NUM_THREADS=1 python benchmarks/risk_calibration.py --estimator auto
+    OMP_NUM_THREADS=1 python benchmarks/risk_calibration.py --splits 10 --tables abalone airfoil concrete
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,7 @@ def main() -> None:
     """Print two lines for each table, and the number of tables within 15%."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--estimator", choices=("risk", "auto"), default="risk")
-    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--splits", type=int, default=5, help="at most ten")
     parser.add_argument("--tables", nargs="*", default=table_names())
     parser.add_argument("--rows", type=int, default=3000, help="most rows of a table")
     parser.add_argument("--seed", type=int, default=0, help="of the splits")
@@ -47,7 +49,7 @@ def main() -> None:
     for name in options.tables:
         X, y = load_table(name, options.rows)
         splits = RepeatedKFold(n_splits=5, n_repeats=2, random_state=options.seed).split(y)
-        runs = [run(options.estimator, X, y, *split, seed) for seed, split in zip(range(options.splits), splits)]
+        runs = [run(options.estimator, X, y, *split, seed) for seed, split in enumerate(islice(splits, options.splits))]
         rows, cells = pd.concat([rows for rows, _ in runs]), pd.DataFrame([cells for _, cells in runs])
         means = [accepted_rows(rows, share) for share in SHARES]
         parts = "".join(f" | {ratio:15.2f}{coverage:10.2f}{loss:6.2f}" for ratio, coverage, loss in means)

@@ -86,7 +86,8 @@ class FoldMean:
         if loss != SQUARED or not (risk > 0).any():
             return cls(1.0, *quantiles)
         variance = predictions.var(axis=0).reshape(len(risk), -1).mean(axis=1)
-        variance = np.minimum(variance, _MAX_SHARE * np.median((variance / risk)[risk > 0]) * risk)
+        usual = float(np.median(variance[risk > 0] / risk[risk > 0]))
+        variance = np.minimum(variance, _MAX_SHARE * usual * risk)
         exponent = _REFITTED if refitted else 1.0
         factor = max(1 - float(variance.mean()) / float(risk.mean()), _MIN_FACTOR) ** exponent
         by_risk = PowerCalibration.learn(risk, variance, np.ones(len(risk)))
@@ -124,6 +125,6 @@ class FoldMean:
         """
         if self.variance is None:
             return np.full(len(expected), self.factor)
-        risk = expected / self.factor
-        share = np.divide(self.variance(risk), risk, out=np.zeros_like(risk), where=risk > 0)
+        risk = np.maximum(expected / self.factor, self.variance.floor)
+        share = self.variance(risk) / risk
         return np.asarray(np.clip(1 - share, _MIN_FACTOR, 1.0) ** self.exponent)
