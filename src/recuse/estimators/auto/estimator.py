@@ -125,7 +125,7 @@ class AutoRejector(RiskBasedRegressor):
     which have a lower loss. With the squared error, the mean over the folds is better than each of them on average, by
     the variance around it (Krogh and Vedelsby, 1995), and the regressors of all rows are better still. The ratio of the
     two risks is estimated on interpolated rows, as a function of the risk, and the expected losses of new rows and of
-    `out_of_fold_` are lowered by it. The risks of `out_of_fold_` are also mapped to the distribution of the risks of new
+    `out_of_fold_` are lowered by it. The risks of `out_of_fold_` are also mapped to the distribution of those of new
     rows. A power law from the risks to the expected losses is fitted to the out-of-fold losses, as in `RiskRejector`.
 
     Examples
