@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.linear_model import LinearRegression
 
-from recuse import RiskRejector
+from recuse import AutoRejector, RiskRejector
 from recuse.estimators.risk.calibration import PowerCalibration
 from recuse.losses import SQUARED
 
@@ -24,6 +26,22 @@ def test_the_mean_of_the_training_rows_is_kept():
     error = random.standard_t(3, size=300) ** 2
     calibrated = PowerCalibration.learn(risk, error, weight)(risk)
     assert np.average(calibrated, weights=weight) == pytest.approx(np.average(error, weights=weight), rel=1e-6)
+
+
+def test_a_few_large_errors_do_not_decide_the_power():
+    """With weights by the risk, as in the Poisson deviance, the largest risks would decide."""
+    random = np.random.RandomState(4)
+    risk = np.exp(1.5 * random.normal(size=4000))
+    error = risk * random.exponential(size=len(risk))
+    error[np.argsort(risk)[-20:]] *= 10
+    assert PowerCalibration.learn(risk, error, np.ones(len(risk))).power == pytest.approx(1.0, abs=0.1)
+
+
+def test_errors_only_in_rows_without_a_risk_leave_the_power():
+    risk, error = np.array([0.0, 1.0, 2.0, 3.0]), np.array([4.0, 0.0, 0.0, 0.0])
+    calibration = PowerCalibration.learn(risk, error, np.ones(4))
+    assert calibration.power == 1.0
+    assert calibration(risk).mean() == pytest.approx(1.0)
 
 
 def test_risks_without_information_are_drawn_together():
@@ -53,3 +71,20 @@ def test_risks_of_equal_noise_are_drawn_together_by_the_estimator():
     assert table["expected_loss"].mean() == pytest.approx(
         model._fold_mean.factor * SQUARED((table["prediction"] - table["target"]).to_numpy()).mean(), rel=0.02
     )
+
+
+def test_both_estimators_expect_the_loss_of_the_rows_they_accept():
+    """The noise grows with a feature, and a forest of small leaves separates the rows too much."""
+    random = np.random.RandomState(5)
+    X = random.uniform(-1, 1, size=(1500, 5))
+    y = X[:, 1] + np.exp(0.5 * X[:, 0]) * random.normal(size=1500)
+    (X, new), (y, truth) = (X[:700], X[700:]), (y[:700], y[700:])
+    risk = ExtraTreesRegressor(20, min_samples_leaf=1)
+    for model in (
+        RiskRejector(LinearRegression(), risk, random_state=0),
+        AutoRejector(learners={"line": LinearRegression()}, risk_models={"trees": risk}, random_state=0),
+    ):
+        decision = model.fit(X, y, cost=1.0).decide(new)
+        assert model._calibration.power < 0.8
+        observed = SQUARED(decision.prediction - truth)[decision.accepted].mean()
+        assert model.expected_loss(new)[decision.accepted].mean() == pytest.approx(observed, rel=0.2)

@@ -23,6 +23,41 @@ def test_the_gain_of_the_mean_is_the_variance_round_it_for_the_squared_error_onl
     assert FoldMean.learn(1e3 * predictions, risks, SQUARED).factor == 0.5  # never trusted further
 
 
+def test_the_gain_is_larger_where_the_variance_is_a_larger_part_of_the_risk():
+    random = np.random.default_rng(0)
+    risk = np.exp(random.normal(size=2000))
+    predictions = random.normal(size=(5, 2000)) * np.sqrt(0.1 * np.sqrt(risk))  # a tenth of a risk of 1
+    mean = FoldMean.learn(predictions, np.tile(risk, (5, 1)), SQUARED)
+    low, high = mean.factors(mean.factor * np.array([0.5, 4.0]))
+    assert low == pytest.approx(1 - 0.08 / np.sqrt(0.5), abs=0.02)  # the variance of five is 4/5 of the true one
+    assert high == pytest.approx(1 - 0.08 / np.sqrt(4.0), abs=0.02)
+    observed = mean.factors(mean.factor * risk) @ risk / risk.sum()
+    assert observed == pytest.approx(mean.factor, abs=0.01)
+
+
+def test_rows_on_which_the_folds_disagree_wildly_hardly_count():
+    """Interpolated rows can be combinations that do not occur."""
+    random = np.random.default_rng(0)
+    predictions, risks = 0.3 * random.normal(size=(5, 1000)), np.ones((5, 1000))
+    clean = FoldMean.learn(predictions, risks, SQUARED).factor
+    predictions[:, :50] *= 30
+    assert FoldMean.learn(predictions, risks, SQUARED).factor == pytest.approx(clean, abs=0.02)
+
+
+def test_a_model_fitted_to_all_rows_gains_more_than_the_mean_over_the_folds():
+    predictions, risks = np.array([[0.0, 1.0], [2.0, 1.0]]), np.full((2, 2), 5.0)
+    mean, all_rows = (FoldMean.learn(predictions, risks, SQUARED, refitted=refitted) for refitted in (False, True))
+    assert 0.75 < all_rows.factor < mean.factor
+    assert (all_rows.factors(np.array([1.0, 9.0])) < mean.factors(np.array([1.0, 9.0]))).all()
+
+
+@pytest.mark.parametrize("loss", [SQUARED, Absolute()])
+def test_without_disagreement_there_is_no_gain(loss):
+    mean = FoldMean.learn(np.ones((3, 40)), np.random.default_rng(0).uniform(1, 2, size=(3, 40)), loss, refitted=True)
+    assert mean.factor == 1.0
+    np.testing.assert_array_equal(mean.factors(np.array([0.0, 1.0, 9.0])), 1.0)
+
+
 def test_out_of_fold_risks_are_mapped_to_the_distribution_of_the_mean_and_keep_their_order():
     random = np.random.default_rng(0)
     true = np.exp(random.normal(size=4000))

@@ -124,9 +124,10 @@ class AutoRejector(RiskBasedRegressor):
     -----
     The risk models learn from the errors of the folds, but new rows are predicted by regressors fitted to all rows,
     which have a lower loss. With the squared error, the mean over the folds is better than each of them on average, by
-    the variance around it (Krogh and Vedelsby, 1995), and the regressors of all rows are assumed to be as good. The
-    ratio of the two risks is estimated on interpolated rows, and the expected losses of new rows and of `out_of_fold_`
-    are multiplied by it. The risks of `out_of_fold_` are also mapped to the distribution of the risks of new rows.
+    the variance around it (Krogh and Vedelsby, 1995), and the regressors of all rows are better still. The ratio of the
+    two risks is estimated on interpolated rows, as a function of the risk, and the expected losses of new rows and of
+    `out_of_fold_` are lowered by it. The risks of `out_of_fold_` are also mapped to the distribution of those of new
+    rows. A power law from the risks to the expected losses is fitted to the out-of-fold losses, as in `RiskRejector`.
 
     Examples
     --------
@@ -313,7 +314,7 @@ class AutoRejector(RiskBasedRegressor):
         expected[tested] = 0.0
         if budget.until(1.0) > 2 * encoding * len(splits):  # the encoders of all folds take this long
             expected = self._out_of_fold_surcharge(rows, splits)
-        expected[tested] += self._fold_mean.out_of_fold(risk)
+        expected[tested] = self._calibrate(risk, error, residuals.weight, expected[tested])
         shares = weights, risk_shares
         self._report(trials, blended.take(tested), risk_trials, shares, expected[tested], rows.take(tested))
         self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)
@@ -340,6 +341,7 @@ class AutoRejector(RiskBasedRegressor):
         return FoldModels(
             lambda fold, features: first.of_copy(fold, features).prediction,
             lambda features: self._estimates(folds, risks, features),
+            refitted=True,
         )
 
     def _report(
@@ -356,7 +358,7 @@ class AutoRejector(RiskBasedRegressor):
         error = factor * self.loss_.of_rows(blended.prediction - rows.y)
         errors = [factor * self.loss_.of_rows(each - rows.y) for each in blended.each]
         fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
-        risks = [self._fold_mean.out_of_fold(each.out_of_fold) for each in fitted]
+        risks = [self._calibration(self._fold_mean.out_of_fold(each.out_of_fold)) for each in fitted]
         entries = [
             Entry("blend", "blend", error, risk, 1.0),
             *trial_entries("regressor", trials, weights[0], [(own, risk) for own in errors]),

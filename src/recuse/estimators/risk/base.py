@@ -43,10 +43,13 @@ class FoldModels:
         Function from the number of a fold and features to predictions (row,) or (row, output).
     estimates : callable
         Function from features to the predictions and the risks (fold, row) of all folds.
+    refitted : bool
+        Whether new rows are predicted by models that are fitted to all rows, instead of by the mean over the folds.
     """
 
     predict: Callable[[int, Floats], Floats]
     estimates: Callable[[Floats], tuple[Floats, Floats]]
+    refitted: bool = False
 
 
 class RiskBasedRegressor(RejectingRegressor):
@@ -141,7 +144,7 @@ class RiskBasedRegressor(RejectingRegressor):
             if len(splits) > 1 and is_partition(list(splits), len(rows)):
                 between = interpolated_rows(features, self._encoder.slices, random)
                 new = self._model_estimates(None, between)[1].mean(axis=0)
-                self._fold_mean = FoldMean.learn(*folds.estimates(between), self.loss_, new)
+                self._fold_mean = FoldMean.learn(*folds.estimates(between), self.loss_, new, refitted=folds.refitted)
             held_out = [
                 HeldOut(features[test], rows.y[test], partial(folds.predict, fold))
                 for fold, (_, test) in enumerate(splits)
@@ -157,9 +160,8 @@ class RiskBasedRegressor(RejectingRegressor):
         if not weight[known].any():
             known = np.ones_like(known)
         corrected = mean.out_of_fold(risk)
-        self._calibration = PowerCalibration.learn(
-            corrected[known], mean.factor * error[known], weight[known], mean.narrowing
-        )
+        gain = mean.factors(corrected[known])
+        self._calibration = PowerCalibration.learn(corrected[known], gain * error[known], weight[known])
         return self._calibration(corrected) + surcharge
 
     def _out_of_fold_surcharge(self, rows: Rows, splits: Sequence[Split]) -> Floats:

@@ -17,7 +17,7 @@ __all__ = ["PowerCalibration"]
 
 Floats = NDArray[np.float64]
 
-_PRIOR = 10.0  # prior strength of the power 1, in pseudo-rows
+_PRIOR = 30.0  # prior strength of the power 1, in pseudo-rows
 _FLOOR = 1e-6  # of the mean risk; keeps logarithms finite
 _POWERS = (0.25, 2.0)
 _STEPS = 50
@@ -43,20 +43,17 @@ class PowerCalibration:
     floor: float = 0.0
 
     @classmethod
-    def learn(cls, risk: Floats, error: Floats, weight: Floats, narrowing: float = 1.0) -> Self:
+    def learn(cls, risk: Floats, error: Floats, weight: Floats) -> Self:
         """Fit level and power to errors of rows that the risk models were not fitted to.
 
-        The fit has the lowest Poisson deviance. This is the RcR loss averaged over all costs c with the measure dc / c,
-        up to a constant, so the calibration does not depend on the cost.
+        The power has the lowest gamma deviance: rows of low and of high risk count alike, as their relative errors
+        have about the same distribution. The deviance is the RcR loss divided by the cost c and averaged over all costs
+        with the measure dc / c, up to a constant, so the calibration does not depend on the cost. The level keeps the
+        mean loss.
 
         Parameters
         ----------
         risk, error, weight : ndarray of shape (row,)
-        narrowing : float, default=1.0
-            Ratio of the spread of the logarithm of the risk by single folds to that by the model of new rows. The risks
-            of single folds, brought to the spread of the latter, still have more noise, so the power that fits them is
-            too low for new rows. For a signal of variance S in logarithms of spread s and m, the two powers are
-            S / (s m) and S / m^2.
 
         Examples
         --------
@@ -74,8 +71,9 @@ class PowerCalibration:
         middle = float(share @ log_risk)
         x = log_risk - middle
         positive = risk > floor  # a risk that was clipped at zero has no logarithm, and would decide the power
-        slope = _fit(x[positive], error[positive] / loss, share[positive], _PRIOR / len(risk))
-        power = float(np.clip(narrowing * slope, *_POWERS))
+        known = bool((share * error)[positive].any())
+        slope = _fit(x[positive], error[positive] / loss, share[positive], _PRIOR / len(risk)) if known else 1.0
+        power = float(np.clip(slope, *_POWERS))
         level = loss / float(share @ np.exp(power * x))  # keeps the mean loss
         return cls(level, float(np.exp(middle)), power, floor)
 
@@ -87,18 +85,19 @@ class PowerCalibration:
 
 
 def _fit(x: Floats, error: Floats, share: Floats, strength: float) -> float:
-    """Return the b of the minimum of sum(share * (exp(a + b x) - error (a + b x))) + strength (b - 1)^2."""
+    """Return the b of the minimum of sum(share * (error exp(-a - b x) + a + b x)) + strength (b - 1)^2."""
 
     def value(level: float, power: float) -> float:
         line = level + power * x
-        return float(share @ (np.exp(line) - error * line)) + strength * (power - 1) ** 2
+        with np.errstate(over="ignore"):  # a step that is too long
+            return float(share @ (error * np.exp(-line) + line)) + strength * (power - 1) ** 2
 
-    place = np.array([-np.log(float(share @ np.exp(x))), 1.0])
+    place = np.array([np.log(float(share @ (error * np.exp(-x)))), 1.0])
     for _ in range(_STEPS):
-        fitted = share * np.exp(place[0] + place[1] * x)
-        gap = fitted - share * error
+        relative = share * error * np.exp(-place[0] - place[1] * x)
+        gap = share - relative
         gradient = np.array([gap.sum(), gap @ x + 2 * strength * (place[1] - 1)])
-        curvature = np.array([[fitted.sum(), fitted @ x], [fitted @ x, fitted @ x**2 + 2 * strength]])
+        curvature = np.array([[relative.sum(), relative @ x], [relative @ x, relative @ x**2 + 2 * strength]])
         step = np.linalg.solve(curvature, gradient)
         scale, before = 1.0, value(*place)
         while value(*(place - scale * step)) > before and scale > _TOLERANCE:

@@ -118,10 +118,11 @@ class RiskRejector(RiskBasedRegressor):
     the rows.
 
     The mean of the K regressors of "crossfit" is better than each of them on average, by the variance of their
-    predictions around it (Krogh and Vedelsby, 1995). The ratio of the two risks is estimated on interpolated rows. The
-    expected losses of new rows and of `out_of_fold_` are multiplied by it. For other convex losses, Jensen's inequality
-    only implies that the mean is not worse, so the ratio is 1. The risks of `out_of_fold_` come from one fold each and
-    are also mapped to the distribution of the mean over the folds.
+    predictions around it (Krogh and Vedelsby, 1995). The ratio of the two risks is estimated on interpolated rows, as a
+    function of the risk, and the expected losses of new rows and of `out_of_fold_` are lowered by it. For other convex
+    losses, Jensen's inequality only implies that the mean is not worse, so the ratio is 1. The risks of `out_of_fold_`
+    come from one fold each and are also mapped to the distribution of the mean over the folds. A power law from these
+    risks to the expected losses is then fitted to the out-of-fold losses, times the ratio, by their gamma deviance.
 
     That variance is not an input of the risk model. All but one of the regressors were fitted to the target of a
     training row, so their distance from the other regressor would leak the residual.
