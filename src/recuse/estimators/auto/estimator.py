@@ -279,18 +279,8 @@ class AutoRejector(RiskBasedRegressor):
         interrupts = Interrupts(self.on_interrupt)
         steps = (len(divisions[0]) * len(divisions) + 1) * (len(learners) + len(weighted))
         with progress_bar("fitting", steps + (len(divisions[0]) + 1) * len(risk_models), show=self.verbose) as show:
-            run = FitSteps(
-                rows,
-                features,
-                divisions,
-                budget,
-                random,
-                self.n_jobs,
-                self.loss_,
-                FitProgress(show),
-                interrupts,
-                encoding,
-            )
+            shared = rows, features, divisions, budget, random, self.n_jobs, self.loss_
+            run = FitSteps(*shared, FitProgress(show), interrupts, encoding)
             novelty = interrupts.repeat(lambda: out_of_fold_novelty(features, divisions[0], random))
             race = run.try_regressors(learners, weighted, risk_models)
             trials, splits = race.trials, [divisions[0][fold] for fold in race.folds]
