@@ -1,8 +1,8 @@
 """RcR losses of AutoRejector and of AutoGluon, with equal time on equal cores.
 
 AutoGluon needs an environment of its own, for example with
-pip install "autogluon.tabular[lightgbm,catboost,xgboost]"; give its interpreter. benchmarks/automl_rival.py says how it
-decides.
+pip install "autogluon.tabular[lightgbm,catboost,xgboost,fastai]"; give its interpreter. Models that are not installed
+are left out. benchmarks/automl_rival.py says how it decides.
 
     OMP_NUM_THREADS=1 python benchmarks/automl.py --autogluon PYTHON
     OMP_NUM_THREADS=1 python benchmarks/automl.py --autogluon PYTHON --tables concrete housing --splits 2 --seconds 60
