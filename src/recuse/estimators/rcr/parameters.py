@@ -22,7 +22,9 @@ from recuse.validation import is_count, require
 __all__ = [
     "CV",
     "HIDDEN",
+    "PAPER_BATCH",
     "SLOW_START",
+    "STEADY_BATCH",
     "Continuation",
     "FitData",
     "check_continuation",
@@ -32,14 +34,18 @@ __all__ = [
 
 # Defaults of parameters that only some kinds of training use.
 HIDDEN, SLOW_START, CV = (20, 30, 10), 200, 5
+STEADY_BATCH, PAPER_BATCH = 128, 1024  # rows of a batch
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Check all parameters except the cost, which is checked with the rows."""
     surrogates.get(parameters["surrogate"])
     losses.get(parameters["loss"])
-    check_trial_parameters(parameters)
+    automatic = {"batch_size": 1} if parameters["batch_size"] is None else {}
+    check_trial_parameters({**parameters, **automatic})
     slow_start, network, residuals = (parameters[name] for name in ("slow_start", "network", "residuals"))
+    recipe = parameters["recipe"]
+    require(isinstance(recipe, str) and recipe in ("steady", "paper"), "recipe", "'steady' or 'paper'", recipe)
     require(slow_start == "auto" or is_count(slow_start, least=0), "slow_start", "an int >= 0 or 'auto'", slow_start)
     known = callable(network) or network in ("mlp", "linear")
     require(known, "network", "'mlp', 'linear' or a callable", network)
