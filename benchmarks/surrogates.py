@@ -96,7 +96,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--recipe", choices=("steady", "paper"), default="steady")
-    parser.add_argument("--families", default="")
+    parser.add_argument("--families", default="", help="names, separated by commas; all by default")
+    parser.add_argument("--costs", type=int, default=2, help="at most this number of costs of each distribution")
     parser.add_argument("--choosing", action="store_true", help="the distributions that the settings were chosen on")
     arguments = parser.parse_args()
     families = CHOOSING if arguments.choosing else REPORTED
@@ -105,7 +106,7 @@ def main() -> None:
     ratios: dict[tuple[str, float], list[Floats]] = {}
     for seed in range(arguments.seeds):
         for name in names:
-            moments, costs = families[name]
+            moments, costs = families[name][0], families[name][1][: arguments.costs]
             X, y, _, _ = draw(moments, arguments.rows, 100 * arguments.choosing + seed)
             X_new, _, mean, variance = draw(moments, TEST_ROWS, 10_000 + seed)
             started = time.process_time()

@@ -23,8 +23,9 @@ __all__ = [
     "CV",
     "HIDDEN",
     "PAPER_BATCH",
-    "SLOW_START",
+    "PAPER_START",
     "STEADY_BATCH",
+    "STEADY_START",
     "Continuation",
     "FitData",
     "check_continuation",
@@ -33,8 +34,10 @@ __all__ = [
 ]
 
 # Defaults of parameters that only some kinds of training use.
-HIDDEN, SLOW_START, CV = (20, 30, 10), 200, 5
-STEADY_BATCH, PAPER_BATCH = 128, 1024  # rows of a batch
+HIDDEN, CV = (20, 30, 10), 5
+# Epochs of Slow-Start and rows of a batch in the two recipes.
+STEADY_START, STEADY_BATCH = 50, 128
+PAPER_START, PAPER_BATCH = 200, 1024
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -46,7 +49,8 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     slow_start, network, residuals = (parameters[name] for name in ("slow_start", "network", "residuals"))
     recipe = parameters["recipe"]
     require(isinstance(recipe, str) and recipe in ("steady", "paper"), "recipe", "'steady' or 'paper'", recipe)
-    require(slow_start == "auto" or is_count(slow_start, least=0), "slow_start", "an int >= 0 or 'auto'", slow_start)
+    known = slow_start in ("auto", None) or is_count(slow_start, least=0)
+    require(known, "slow_start", "an int >= 0 or 'auto'", slow_start)
     known = callable(network) or network in ("mlp", "linear")
     require(known, "network", "'mlp', 'linear' or a callable", network)
     require(residuals in ("train", "crossfit"), "residuals", "'train' or 'crossfit'", residuals)
@@ -69,7 +73,7 @@ def _check_effect(parameters: Mapping[str, Any]) -> None:
         require(cost_range is None, "cost_range", "None unless residuals='crossfit'", cost_range)
         return
     slow_start, warm_start = parameters["slow_start"], parameters["warm_start"]
-    require(slow_start == SLOW_START, "slow_start", "left at its default with residuals='crossfit'", slow_start)
+    require(slow_start is None, "slow_start", "left at its default with residuals='crossfit'", slow_start)
     require(not warm_start, "warm_start", "False with residuals='crossfit'", warm_start)
 
 

@@ -27,8 +27,9 @@ from recuse.estimators.rcr.parameters import (
     CV,
     HIDDEN,
     PAPER_BATCH,
-    SLOW_START,
+    PAPER_START,
     STEADY_BATCH,
+    STEADY_START,
     Continuation,
     FitData,
     check_continuation,
@@ -88,9 +89,10 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         Widths of the hidden layers of "mlp".
     epochs : int, default=1000
         Number of epochs, or its maximum with ``recipe="steady"``.
-    slow_start : int or "auto", default=200
-        Epochs in which the regressor is trained alone, at most half of all. "auto" waits until its validation
-        error stops improving. Only with ``residuals="train"``. With ``recipe="steady"`` also at most 2,000 steps.
+    slow_start : int or "auto", optional
+        Epochs in which the regressor is trained on its own loss, at most half of all. "auto" waits until its validation
+        error stops improving. By default 50 if `recipe` is "steady", which also limits it to 2,000 steps, and 200
+        otherwise and in `partial_fit`. Only with ``residuals="train"``.
     batch_size : int, optional
         By default 128 if `recipe` is "steady", and 1024 otherwise, in cross-fitting and in `partial_fit`.
     learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
@@ -175,7 +177,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         network: Literal["mlp", "linear"] | NetworkFactory = "mlp",
         hidden: Sequence[int] = HIDDEN,
         epochs: int = 1000,
-        slow_start: int | Literal["auto"] = SLOW_START,
+        slow_start: int | Literal["auto"] | None = None,
         batch_size: int | None = None,
         learning_rate: float | Sequence[float] = (1e-1, 1e-2, 1e-3),
         n_members: int = 5,
@@ -281,7 +283,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
                 training = JointTraining(self._maker(), learning_rates(self.learning_rate), Plan(), model)
                 count = self.n_members if model is None else len(model.regressor)
                 seeds = online_seeds(self.random_state, count)
-                slow_start = self.slow_start if model is None else 0
+                slow_start = self._slow_start(PAPER_START) if model is None else 0
                 online = OnlineTraining.start(training, units, _aim(chosen, self.surrogate), seeds, slow_start)
             self._online = online.trained_on(engine_table(units, rows), self.batch_size or PAPER_BATCH)
             self._model = self._online.best_model(units, rows.cost, None if model is None else model.grid)
@@ -358,7 +360,8 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         aims = [_aim(cost, surrogate) for cost in several for surrogate in surrogates]
         stages = 1 + len(aims) if crossfit else 1
         with progress_bar("training", stages * self.epochs, show=self.verbose) as report:
-            slow_start = 0 if crossfit or start is not None else self.slow_start
+            default_start = STEADY_START if steady else PAPER_START
+            slow_start = 0 if crossfit or start is not None else self._slow_start(default_start)
             batch_size = self.batch_size or (STEADY_BATCH if steady else PAPER_BATCH)
             plan = Plan(self.epochs, slow_start, batch_size, device=self.device, on_epoch=report, steady=steady)
             maker, rates = self._maker(), learning_rates(self.learning_rate)
@@ -367,6 +370,9 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
                 return training.fit(units, train, held_out, aims, seeds, shuffle)
             pairs = [(learning, chosen_by) for learning, chosen_by in splits if chosen_by is not None]
             return JointTraining(maker, rates, plan, start).fit(units, pairs, aims, seeds, shuffle)
+
+    def _slow_start(self, default: int) -> int | Literal["auto"]:
+        return default if self.slow_start is None else self.slow_start
 
     def _maker(self) -> NetworkMaker:
         return NetworkMaker(self.network, self.hidden, self.device)
