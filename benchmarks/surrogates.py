@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/surrogates.py
 
 Features are uniform on [-1, 1] and the noise is normal, with known mean and variance, so the Bayes risk is the mean of
-min(variance, cost). The settings of the estimator were chosen on the distributions of `--choosing`; the distributions
-that are reported by default, and their seeds, had no part in it. ``--recipe paper`` is the training of the paper.
+min(variance, cost). The settings of the estimator were chosen on the distributions of `--choosing`; the functions
+that are reported by default had no part in it. ``--recipe paper`` is the training of the paper.
 """
 
 from __future__ import annotations

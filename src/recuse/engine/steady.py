@@ -18,7 +18,7 @@ from recuse.engine.stack import Stack
 __all__ = ["LEAST_WEIGHT", "AveragedWeights", "excess_score", "patience_epochs", "start_epochs", "steps_alone"]
 
 LEAST_WEIGHT = 0.1  # of a row in the loss of the regressor, however sure its rejection
-# Chosen on three synthetic distributions that no reported figure uses; see docs/measurements.md.
+# What was measured is in docs/measurements.md; the window and the numbers of steps are round numbers near those tried.
 _WINDOW = 10  # epochs of averaged weights; fewer at first, since the rejector changes fast then
 _ALONE_STEPS = 200  # of Slow-Start in which the regressor is trained without the rejector
 _START_STEPS = 2000  # of Slow-Start, after which the regressor begins to overfit
