@@ -19,13 +19,14 @@ from recuse.engine.cost_range import CostRange, at_drawn_costs, at_several_costs
 from recuse.engine.members import Member, count_tables
 from recuse.engine.objectives.base import Objective
 from recuse.engine.objectives.deferral import Deferrers
-from recuse.engine.objectives.pairs import Pairs, Regressors
+from recuse.engine.objectives.pairs import Pairs, Regressors, StartingPairs
 from recuse.engine.objectives.rejectors import Rejectors
 from recuse.engine.objectives.selective import SelectiveMember, SelectiveNets
 from recuse.engine.plan import Networks, Plan, SelectivePlan
 from recuse.engine.schedule import slow_start_epochs
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import Stack, threads_for
+from recuse.engine.steady import AveragedWeights, patience_epochs, start_epochs, steps_alone
 from recuse.losses import SQUARED, TargetLoss
 
 __all__ = [
@@ -147,7 +148,8 @@ def train_pairs(
 ) -> Trained:
     """Train pairs (h, r): Slow-Start, then both networks on the surrogate. Keep the best epoch of each pair.
 
-    Members that differ in cost or surrogate only share their Slow-Start, which depends on neither.
+    Members that differ in surrogate only share their Slow-Start, and so do members that differ in cost, unless the plan
+    is `steady`.
 
     Parameters
     ----------
@@ -167,15 +169,23 @@ def train_pairs(
         Members in the order given.
     """
     batches, held_out = _make_batches(tables, validation, members, plan)
-    starts, start_of = _shared_starts(members)
-    alone = Regressors(starts, networks.regressors([member.seed for member in starts]), loss)
-    ready = _slow_start(alone, batches, held_out, plan)[start_of]  # epochs before the joint training of each member
-    rejector = networks.rejectors([member.rejector_seed for member in members])
-    objective = Pairs(alone.take(members, start_of), rejector)
+    objective, ready = _started_pairs(batches, held_out, members, networks, plan, loss)
     best, first = BestEpochs(objective), int(ready.min())
+    averages, patience = AveragedWeights(objective.stacks), patience_epochs(batches.count(plan.batch_size))
 
-    def end_epoch(epoch: int) -> None:
-        best.record(objective.validate(held_out), ready + epoch, active=ready + epoch < plan.epochs)
+    def end_epoch(epoch: int) -> bool:
+        active = ready + epoch < plan.epochs
+        if not plan.steady:
+            best.record(objective.validate(held_out), ready + epoch, active=active)
+            return False
+        active &= (best.epoch < 0) | (ready + epoch - best.epoch <= patience)
+        active[list(best.diverged)] = False
+        averages.update()
+        with averages.in_place():
+            best.record(objective.validate(held_out), ready + epoch, active=active)
+        for member in best.diverged:
+            objective.freeze(member)  # the weights themselves, after their average
+        return not bool(active.any())
 
     run_epochs(
         objective,
@@ -185,6 +195,8 @@ def train_pairs(
         end_epoch=end_epoch,
         on_epoch=plan.after(first).on_epoch,
     )
+    if plan.on_epoch is not None and first + len(best.history) < plan.epochs:
+        plan.on_epoch(plan.epochs)
     return best.restore()
 
 
@@ -341,19 +353,45 @@ def _make_batches(
     return Batches(tables, device), Batches(validation, device)
 
 
-def _shared_starts(members: Sequence[Member]) -> tuple[list[Member], list[int]]:
+def _shared_starts(members: Sequence[Member], *, with_rejector: bool) -> tuple[list[Member], list[int]]:
     """Return one member for each different Slow-Start, and for every member the index of its Slow-Start."""
-    starts = list(dict.fromkeys(member.start for member in members))
+    keys = [member.start(with_rejector=with_rejector) for member in members]
+    starts = list(dict.fromkeys(keys))
     per_table = Counter(table for table, *_ in starts)
     if len(set(per_table.values())) > 1:  # a stack needs the same number for each table
         return list(members), list(range(len(members)))
-    start_of = [starts.index(member.start) for member in members]
+    start_of = [starts.index(key) for key in keys]
     return [members[start_of.index(i)] for i in range(len(starts))], start_of
 
 
-def _slow_start(objective: Regressors, batches: Batches, held_out: Batches, plan: Plan) -> Tensor:
-    """Train the regressors alone; return the number of epochs (member,) that each was trained."""
+def _started_pairs(
+    batches: Batches,
+    held_out: Batches,
+    members: Sequence[Member],
+    networks: Networks,
+    plan: Plan,
+    loss: TargetLoss,
+) -> tuple[Pairs, Tensor]:
+    """Return the pairs after Slow-Start, and the number of epochs (member,) before the joint training of each."""
+    starts, start_of = _shared_starts(members, with_rejector=plan.steady)
+    alone = Regressors(starts, networks.regressors([member.seed for member in starts]), loss)
+    if plan.steady:
+        rejector = networks.rejectors([member.rejector_seed for member in starts])
+        steps = batches.count(plan.batch_size)
+        start = start_epochs(slow_start_epochs(plan.slow_start, plan.epochs), steps)
+        starting = StartingPairs(alone, rejector, steps_alone(start * steps))
+        ready = _slow_start(starting, batches, held_out, plan)[start_of]
+        return starting.pairs.take(members, start_of, bounded=True), ready
+    ready = _slow_start(alone, batches, held_out, plan)[start_of]
+    rejector = networks.rejectors([member.rejector_seed for member in members])
+    return Pairs(alone.take(members, start_of), rejector), ready
+
+
+def _slow_start(objective: Regressors | StartingPairs, batches: Batches, held_out: Batches, plan: Plan) -> Tensor:
+    """Train the regressors on their own loss; return the number of epochs (member,) that each was trained."""
     count = slow_start_epochs(plan.slow_start, plan.epochs)
+    if plan.steady:
+        count = start_epochs(count, batches.count(plan.batch_size))
     stalling = StalledEpochs(objective, count, plan.patience)
     automatic = plan.slow_start == "auto"
     run_epochs(

@@ -36,6 +36,10 @@ class Plan:
     device : str
     on_epoch : callable, optional
         Called after each epoch with the number of epochs done; for progress bars.
+    steady : bool
+        Whether pairs are trained more steadily than in the paper. The rejector is trained in Slow-Start too, with the
+        logistic surrogate; scores beyond -1 and 1 are penalised; the weights are averaged over the epochs; the length
+        of Slow-Start is limited; and the training of a pair ends if its validation loss stalls.
     """
 
     epochs: int = 1000
@@ -44,6 +48,7 @@ class Plan:
     patience: int = 20
     device: str = "cpu"
     on_epoch: Callable[[int], None] | None = None
+    steady: bool = False
 
     def after(self, epochs: int) -> Plan:
         """Return a plan whose progress includes a number of epochs that are already done."""

@@ -38,11 +38,11 @@ class Aim:
     surrogate: SurrogateLike
 
 
-def make_members(units: Units, aim: Aim, seeds: Sequence[int], rates: Sequence[float]) -> list[Member]:
-    """Make one member for every seed and learning rate, ordered by seed."""
+def make_members(units: Units, aim: Aim, seeds: Sequence[int], rates: Sequence[float], table: int = 0) -> list[Member]:
+    """Make one member for every seed and learning rate, ordered by seed, to train on one table."""
     cost = 1.0 if aim.cost is None else float(units.cost(np.array(aim.cost)))
     surrogate = aim.surrogate if isinstance(aim.surrogate, str) else get(aim.surrogate)
-    return [Member(seed, rate, cost, surrogate) for seed in seeds for rate in rates]
+    return [Member(seed, rate, cost, surrogate, table) for seed in seeds for rate in rates]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,10 @@ from recuse.validation import is_count, require
 __all__ = [
     "CV",
     "HIDDEN",
-    "SLOW_START",
+    "PAPER_BATCH",
+    "PAPER_START",
+    "STEADY_BATCH",
+    "STEADY_START",
     "Continuation",
     "FitData",
     "check_continuation",
@@ -31,16 +34,23 @@ __all__ = [
 ]
 
 # Defaults of parameters that only some kinds of training use.
-HIDDEN, SLOW_START, CV = (20, 30, 10), 200, 5
+HIDDEN, CV = (20, 30, 10), 5
+# Epochs of Slow-Start and rows of a batch in the two recipes.
+STEADY_START, STEADY_BATCH = 50, 128
+PAPER_START, PAPER_BATCH = 200, 1024
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Check all parameters except the cost, which is checked with the rows."""
     surrogates.get(parameters["surrogate"])
     losses.get(parameters["loss"])
-    check_trial_parameters(parameters)
+    automatic = {"batch_size": 1} if parameters["batch_size"] is None else {}
+    check_trial_parameters({**parameters, **automatic})
     slow_start, network, residuals = (parameters[name] for name in ("slow_start", "network", "residuals"))
-    require(slow_start == "auto" or is_count(slow_start, least=0), "slow_start", "an int >= 0 or 'auto'", slow_start)
+    recipe = parameters["recipe"]
+    require(isinstance(recipe, str) and recipe in ("steady", "paper"), "recipe", "'steady' or 'paper'", recipe)
+    known = slow_start in ("auto", None) or is_count(slow_start, least=0)
+    require(known, "slow_start", "an int >= 0 or 'auto'", slow_start)
     known = callable(network) or network in ("mlp", "linear")
     require(known, "network", "'mlp', 'linear' or a callable", network)
     require(residuals in ("train", "crossfit"), "residuals", "'train' or 'crossfit'", residuals)
@@ -63,7 +73,9 @@ def _check_effect(parameters: Mapping[str, Any]) -> None:
         require(cost_range is None, "cost_range", "None unless residuals='crossfit'", cost_range)
         return
     slow_start, warm_start = parameters["slow_start"], parameters["warm_start"]
-    require(slow_start == SLOW_START, "slow_start", "left at its default with residuals='crossfit'", slow_start)
+    require(
+        slow_start in (None, PAPER_START), "slow_start", "left at its default with residuals='crossfit'", slow_start
+    )
     require(not warm_start, "warm_start", "False with residuals='crossfit'", warm_start)
 
 

@@ -26,7 +26,10 @@ from recuse.estimators.rcr.outcome import FittedModel, Outcome
 from recuse.estimators.rcr.parameters import (
     CV,
     HIDDEN,
-    SLOW_START,
+    PAPER_BATCH,
+    PAPER_START,
+    STEADY_BATCH,
+    STEADY_START,
     Continuation,
     FitData,
     check_continuation,
@@ -65,8 +68,9 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     trained on ``(h - y)^2 * l(r, -1) + c * l(r, +1)``, where c is the cost of a rejection and l a binary loss. The
     regressor is first trained alone (Slow-Start). The method is that of Cheng et al., "Regression with
     Cost-based Rejection", NeurIPS 2023. With ``residuals="crossfit"`` the rejectors are trained on out-of-fold errors
-    instead. Other losses than the squared error and several targets are possible; see `recuse.losses`. `fit` warns if
-    rejection does not pay on the validation rows, or if the cost is out of the range of the losses there.
+    instead. By default, joint training is steadier than in the paper; see `recipe`. Other losses than the squared error
+    and several targets are possible; see `recuse.losses`. `fit` warns if rejection does not pay on the
+    validation rows, or if the cost is out of the range of the losses there.
 
     Parameters
     ----------
@@ -84,18 +88,22 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     hidden : tuple of int, default=(20, 30, 10)
         Widths of the hidden layers of "mlp".
     epochs : int, default=1000
-    slow_start : int or "auto", default=200
-        Epochs in which the regressor is trained alone, at most half of all. "auto" waits until its validation
-        error stops improving. Only with ``residuals="train"``.
-    batch_size : int, default=1024
+        Number of epochs, or its maximum with ``recipe="steady"``.
+    slow_start : int or "auto", optional
+        Epochs in which the regressor is trained on its own loss, at most half of all. "auto" waits until its validation
+        error stops improving. By default 50 if `recipe` is "steady", which also limits it to 2,000 steps, and 200
+        otherwise and in `partial_fit`. Only with ``residuals="train"``.
+    batch_size : int, optional
+        By default 128 if `recipe` is "steady", and 1024 otherwise, in cross-fitting and in `partial_fit`.
     learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
         Rates to try; the validation loss chooses.
     n_members : int, default=5
         Size of the ensemble. Members differ in their initial weights; predictions and clipped scores are averaged.
         With "crossfit", the number of regressors of each fold, and the minimum total number of rejectors.
     validation_fraction : float, default=0.25
-        Share of the rows that choose epoch and learning rate, unless `fit` gets validation rows. With "crossfit", each
-        fold holds out such a share of its training rows to choose its regressors.
+        Share of the rows that choose epoch and learning rate, unless `fit` gets validation rows. With
+        ``recipe="steady"`` each member holds out other rows. With "crossfit", each fold holds out such a share of its
+        training rows to choose its regressors.
     random_state : int, RandomState, None or sequence of int, default=None
         A sequence has one seed for each member; the first also seeds minibatches and the rows held out.
     verbose : bool, default=False
@@ -125,6 +133,12 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         targets, its unweighted mean over them.
     cost_range : tuple (low, high), optional
         Fit once for all costs from low to high, instead of `cost`. Only with ``residuals="crossfit"``.
+    recipe : {"steady", "paper"}, default="steady"
+        How `fit` trains with ``residuals="train"``. "paper" is the published training. "steady" has the same networks
+        and the same surrogate, but the rejector learns in Slow-Start too, with the logistic loss; scores beyond -1 and
+        1 are penalised, which does not change the sign of the optimum; rejected rows keep a tenth of their weight in
+        the loss of the regressor; the weights are averaged over the epochs; each
+        member has its own validation rows; and training ends when no validation loss improves any more.
 
     Attributes
     ----------
@@ -163,8 +177,8 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         network: Literal["mlp", "linear"] | NetworkFactory = "mlp",
         hidden: Sequence[int] = HIDDEN,
         epochs: int = 1000,
-        slow_start: int | Literal["auto"] = SLOW_START,
-        batch_size: int = 1024,
+        slow_start: int | Literal["auto"] | None = None,
+        batch_size: int | None = None,
         learning_rate: float | Sequence[float] = (1e-1, 1e-2, 1e-3),
         n_members: int = 5,
         validation_fraction: float = 0.25,
@@ -180,6 +194,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         cv: Any = CV,
         loss: LossLike = "squared",
         cost_range: tuple[float, float] | None = None,
+        recipe: Literal["steady", "paper"] = "steady",
     ) -> None:
         self.cost = cost
         self.surrogate = surrogate
@@ -202,6 +217,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         self.cv = cv
         self.loss = loss
         self.cost_range = cost_range
+        self.recipe = recipe
 
     _several_targets = True
     _model: FittedModel | None = None
@@ -267,9 +283,9 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
                 training = JointTraining(self._maker(), learning_rates(self.learning_rate), Plan(), model)
                 count = self.n_members if model is None else len(model.regressor)
                 seeds = online_seeds(self.random_state, count)
-                slow_start = self.slow_start if model is None else 0
+                slow_start = self._slow_start(PAPER_START) if model is None else 0
                 online = OnlineTraining.start(training, units, _aim(chosen, self.surrogate), seeds, slow_start)
-            self._online = online.trained_on(engine_table(units, rows), self.batch_size)
+            self._online = online.trained_on(engine_table(units, rows), self.batch_size or PAPER_BATCH)
             self._model = self._online.best_model(units, rows.cost, None if model is None else model.grid)
             self.cost_, self.learning_rate_ = chosen, self._online.chosen_rates
             self.validation_loss_ = self._online.loss_in(units)
@@ -334,20 +350,29 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         )
         count = self.n_members if start is None else len(start.regressor)
         shuffle, seeds, random = member_seeds(self.random_state, count)
+        steady = self.recipe == "steady" and not crossfit
         train, held_out = self._divide(rows, data.validation, row_cost, random, ranged=cost_range is not None)
-        units = self._learn_units(train, rows, row_cost, start)
+        splits = [(train, held_out)]
+        if steady and data.validation is None:  # every member holds out other rows
+            splits += [divide(rows, self.validation_fraction, random) for _ in range(count - 1)]
+        units = self._learn_units(train if len(splits) == 1 else rows, rows, row_cost, start)
         several = [None] if cost_range is not None else costs
         aims = [_aim(cost, surrogate) for cost in several for surrogate in surrogates]
         stages = 1 + len(aims) if crossfit else 1
         with progress_bar("training", stages * self.epochs, show=self.verbose) as report:
-            slow_start = 0 if crossfit or start is not None else self.slow_start
-            plan = Plan(self.epochs, slow_start, self.batch_size, device=self.device, on_epoch=report)
+            default_start = STEADY_START if steady else PAPER_START
+            slow_start = 0 if crossfit or start is not None else self._slow_start(default_start)
+            batch_size = self.batch_size or (STEADY_BATCH if steady else PAPER_BATCH)
+            plan = Plan(self.epochs, slow_start, batch_size, device=self.device, on_epoch=report, steady=steady)
             maker, rates = self._maker(), learning_rates(self.learning_rate)
             if crossfit:
                 training = CrossfitTraining(maker, rates, plan, self.cv, self.validation_fraction, cost_range)
                 return training.fit(units, train, held_out, aims, seeds, shuffle)
-            assert held_out is not None
-            return JointTraining(maker, rates, plan, start).fit(units, train, held_out, aims, seeds, shuffle)
+            pairs = [(learning, chosen_by) for learning, chosen_by in splits if chosen_by is not None]
+            return JointTraining(maker, rates, plan, start).fit(units, pairs, aims, seeds, shuffle)
+
+    def _slow_start(self, default: int) -> int | Literal["auto"]:
+        return default if self.slow_start is None else self.slow_start
 
     def _maker(self) -> NetworkMaker:
         return NetworkMaker(self.network, self.hidden, self.device)
