@@ -9,10 +9,10 @@ import torch
 
 from recuse.engine import steady
 from recuse.engine.batches import Batches, Table
-from recuse.engine.loop import train_pairs
 from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
 from recuse.engine.objectives.pairs import Pairs, Regressors, StartingPairs
+from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import outputs
 from recuse.engine.steady import AveragedWeights

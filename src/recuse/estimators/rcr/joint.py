@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from recuse.engine.best_epoch import Trained
-from recuse.engine.loop import train_pairs
 from recuse.engine.members import Member
+from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import Stack, outputs
 from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length
