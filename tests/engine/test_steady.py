@@ -102,7 +102,7 @@ def test_the_rejector_does_not_learn_from_the_first_errors():
 def test_averages_replace_the_weights_only_within_the_block():
     stack = BUILD([0])
     start = stack.parameters.clone()
-    averages = AveragedWeights([stack])
+    averages = AveragedWeights([stack], window=10)
     stack.parameters.mul_(3)
     averages.update()
     with averages.in_place():

@@ -14,7 +14,14 @@ from recuse.engine.members import Member
 from recuse.engine.objectives.pairs import Pairs, Regressors, StartingPairs
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.schedule import slow_start_epochs
-from recuse.engine.steady import AveragedWeights, patience_epochs, start_epochs, steps_alone
+from recuse.engine.steady import (
+    AveragedWeights,
+    averaged_epochs,
+    patience_epochs,
+    start_epochs,
+    start_patience_epochs,
+    steps_alone,
+)
 from recuse.losses import SQUARED, TargetLoss
 
 __all__ = ["train_pairs"]
@@ -53,7 +60,8 @@ def train_pairs(
     batches, held_out = make_batches(tables, validation, members, plan)
     objective, ready = _started_pairs(batches, held_out, members, networks, plan, loss)
     best, first = BestEpochs(objective), int(ready.min())
-    averages, patience = AveragedWeights(objective.stacks), patience_epochs(batches.count(plan.batch_size))
+    steps = batches.count(plan.batch_size)
+    averages, patience = AveragedWeights(objective.stacks, averaged_epochs(steps)), patience_epochs(steps)
 
     def end_epoch(epoch: int) -> bool:
         active = ready + epoch < plan.epochs
@@ -118,10 +126,11 @@ def _started_pairs(
 
 def _slow_start(objective: Regressors | StartingPairs, batches: Batches, held_out: Batches, plan: Plan) -> Tensor:
     """Train the regressors on their own loss; return the number of epochs (member,) that each was trained."""
-    count = slow_start_epochs(plan.slow_start, plan.epochs)
+    count, patience = slow_start_epochs(plan.slow_start, plan.epochs), plan.patience
     if plan.steady:
-        count = start_epochs(count, batches.count(plan.batch_size))
-    stalling = StalledEpochs(objective, count, plan.patience)
+        steps = batches.count(plan.batch_size)
+        count, patience = start_epochs(count, steps), start_patience_epochs(steps)
+    stalling = StalledEpochs(objective, count, patience)
     automatic = plan.slow_start == "auto"
     run_epochs(
         objective,

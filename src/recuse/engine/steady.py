@@ -15,13 +15,24 @@ from torch import Tensor
 
 from recuse.engine.stack import Stack
 
-__all__ = ["LEAST_WEIGHT", "AveragedWeights", "excess_score", "patience_epochs", "start_epochs", "steps_alone"]
+__all__ = [
+    "LEAST_WEIGHT",
+    "AveragedWeights",
+    "averaged_epochs",
+    "excess_score",
+    "patience_epochs",
+    "start_epochs",
+    "start_patience_epochs",
+    "steps_alone",
+]
 
-LEAST_WEIGHT = 0.1  # of a row in the loss of the regressor, however sure its rejection
-# What was measured is in docs/measurements.md; the window and the numbers of steps are round numbers near those tried.
-_WINDOW = 10  # epochs of averaged weights; fewer at first, since the rejector changes fast then
-_ALONE_STEPS = 200  # of Slow-Start in which the regressor is trained without the rejector
-_START_STEPS = 2000  # of Slow-Start, after which the regressor begins to overfit
+LEAST_WEIGHT = 0.5  # of a row in the loss of the regressor, however sure its rejection
+# What was measured is in docs/measurements.md; the numbers of steps are round numbers near those tried.
+_WINDOW_STEPS, _WINDOW_EPOCHS = 600, 10  # of averaged weights
+_RECENT = 0.3  # share of the epochs in the average at first, since the rejector changes fast then
+_ALONE_STEPS = 100  # of Slow-Start in which the regressor is trained without the rejector
+_START_STEPS = 1500  # of Slow-Start, after which the regressor begins to overfit
+_START_PATIENCE_STEPS, _START_PATIENCE_EPOCHS = 150, 5
 _PATIENCE_STEPS, _PATIENCE_EPOCHS = 1000, 20
 
 
@@ -43,9 +54,20 @@ def start_epochs(epochs: int, steps_per_epoch: int) -> int:
     Examples
     --------
     >>> start_epochs(200, steps_per_epoch=2), start_epochs(200, steps_per_epoch=50), start_epochs(200, 5000)
-    (200, 40, 1)
+    (200, 30, 1)
     """
     return min(epochs, math.ceil(_START_STEPS / steps_per_epoch))
+
+
+def start_patience_epochs(steps_per_epoch: int) -> int:
+    """Return the number of epochs without improvement of the regressor after which an automatic Slow-Start ends.
+
+    Examples
+    --------
+    >>> start_patience_epochs(2), start_patience_epochs(100)
+    (75, 5)
+    """
+    return max(_START_PATIENCE_EPOCHS, math.ceil(_START_PATIENCE_STEPS / steps_per_epoch))
 
 
 def steps_alone(steps: int) -> int:
@@ -56,7 +78,7 @@ def steps_alone(steps: int) -> int:
     Examples
     --------
     >>> steps_alone(20), steps_alone(2000)
-    (10, 200)
+    (10, 100)
     """
     return min(steps // 2, _ALONE_STEPS)
 
@@ -72,22 +94,35 @@ def patience_epochs(steps_per_epoch: int) -> int:
     return max(_PATIENCE_EPOCHS, math.ceil(_PATIENCE_STEPS / steps_per_epoch))
 
 
+def averaged_epochs(steps_per_epoch: int) -> int:
+    """Return the number of epochs whose weights are averaged.
+
+    Examples
+    --------
+    >>> averaged_epochs(2), averaged_epochs(100)
+    (300, 10)
+    """
+    return max(_WINDOW_EPOCHS, math.ceil(_WINDOW_STEPS / steps_per_epoch))
+
+
 class AveragedWeights:
     """Exponential averages over the epochs of the weights of some stacks.
 
     Parameters
     ----------
     stacks : sequence of Stack
+    window : int
+        Epochs that the average covers, roughly; at first fewer.
     """
 
-    def __init__(self, stacks: Sequence[Stack]) -> None:
-        self._stacks, self._epochs = stacks, 0
+    def __init__(self, stacks: Sequence[Stack], window: int) -> None:
+        self._stacks, self._window, self._epochs = stacks, window, 0
         self._averages = [stack.parameters.clone() for stack in stacks]
 
     def update(self) -> None:
         """Move the averages towards the current weights, after an epoch."""
         self._epochs += 1
-        share = max(1 / _WINDOW, 1 / (1 + self._epochs / _WINDOW))
+        share = max(1 / self._window, 1 / (1 + _RECENT * self._epochs))
         for average, stack in zip(self._averages, self._stacks, strict=True):
             average.lerp_(stack.parameters, share)
 
