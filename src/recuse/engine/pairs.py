@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from recuse.engine.batches import Batches, Table
@@ -60,6 +62,9 @@ def train_pairs(
     batches, held_out = make_batches(tables, validation, members, plan)
     objective, ready = _started_pairs(batches, held_out, members, networks, plan, loss)
     best, first = BestEpochs(objective), int(ready.min())
+    if plan.steady:
+        weights = torch.stack([validation[member.table].total_weight for member in members]).to(plan.device)
+        best = BestEpochs(objective, _alike(members, torch.device(plan.device)), weights)
     steps = batches.count(plan.batch_size)
     averages, patience = AveragedWeights(objective.stacks, averaged_epochs(steps)), patience_epochs(steps)
 
@@ -88,6 +93,14 @@ def train_pairs(
     if plan.on_epoch is not None and first + len(best.history) < plan.epochs:
         plan.on_epoch(plan.epochs)
     return best.restore()
+
+
+def _alike(members: Sequence[Member], device: torch.device) -> list[Tensor]:
+    """Return the indices of the members that differ in seed and table only."""
+    keys = [replace(member, seed=0, table=0) for member in members]
+    return [
+        torch.tensor([i for i, other in enumerate(keys) if other == key], device=device) for key in dict.fromkeys(keys)
+    ]
 
 
 def _shared_starts(members: Sequence[Member], *, with_rejector: bool) -> tuple[list[Member], list[int]]:
