@@ -31,19 +31,30 @@ def make_table(rows, seed):
 
 
 @pytest.mark.parametrize("slow_start", [0, 10, "auto"])
-def test_members_trained_together_end_as_trained_alone(slow_start, monkeypatch):
+def test_an_ensemble_trained_beside_others_ends_as_trained_alone(slow_start, monkeypatch):
     monkeypatch.setattr(steady, "_PATIENCE_STEPS", 1)
-    monkeypatch.setattr(steady, "_PATIENCE_EPOCHS", 4)  # so that members end at different epochs
+    monkeypatch.setattr(steady, "_PATIENCE_EPOCHS", 4)  # so that ensembles end at different epochs
+    monkeypatch.setattr(steady, "_START_PATIENCE_STEPS", 1)
+    monkeypatch.setattr(steady, "_START_PATIENCE_EPOCHS", 2)
     tables, validation = [make_table(60, seed) for seed in (0, 1)], [make_table(40, seed) for seed in (2, 3)]
     aims = [(0.5, "mae"), (0.5, "sigmoid"), (1.0, "logistic")]
     members = [Member(table, rate, *aim, table) for table in (0, 1) for rate in (1e-1, 1e-2) for aim in aims]
-    plan = replace(PLAN, slow_start=slow_start, patience=3)
+    plan = replace(PLAN, slow_start=slow_start)
     together = train_pairs(tables, validation, members, NETWORKS, plan)
-    for i, member in enumerate(members):
-        own = [tables[member.table]], [validation[member.table]]
-        alone = train_pairs(*own, [replace(member, table=0)], NETWORKS, plan)
-        assert together.epoch[i] == alone.epoch[0]
-        torch.testing.assert_close(together.loss[i], alone.loss[0], rtol=1e-4, atol=0)
+    for i in range(6):
+        alone = train_pairs(tables, validation, [members[i], members[i + 6]], NETWORKS, plan)
+        assert together.epoch[[i, i + 6]].tolist() == alone.epoch.tolist()
+        torch.testing.assert_close(together.loss[[i, i + 6]], alone.loss, rtol=1e-4, atol=0)
+
+
+def test_members_that_differ_in_seed_and_table_only_share_their_best_epoch():
+    tables, validation = [make_table(60, seed) for seed in (0, 1)], [make_table(40, seed) for seed in (2, 3)]
+    members = [Member(table, rate, 0.5, table=table) for table in (0, 1) for rate in (1e-1, 1e-2)]
+    trained = train_pairs(tables, validation, members, NETWORKS, PLAN)
+    assert torch.equal(trained.history[:, :2], trained.history[:, 2:])
+    assert trained.epoch[0] == trained.epoch[2]
+    assert trained.epoch[0] == 10 + trained.history[:, 0].argmin()
+    assert not torch.equal(trained.history[:, 0], trained.history[:, 1])
 
 
 def test_training_ends_if_no_member_improves_any_more_and_the_progress_is_complete(monkeypatch):

@@ -180,12 +180,6 @@ class StackedMLP:
         """Return a copy of the stack in another precision or on another device."""
         return self._copy(range(self.members), dtype, torch.device(device))
 
-    def shifted(self, amount: float) -> StackedMLP:
-        """Return a copy of the stack with this amount added to every output."""
-        out = self.take(range(self.members))
-        out._weights[-1][:, :, (self.inputs, *self.hidden)[-1]] += amount  # the bias, which the unit of ones carries
-        return out
-
     def _copy(self, members: Sequence[int], dtype: torch.dtype, device: torch.device) -> StackedMLP:
         out = object.__new__(type(self))
         out.inputs, out.hidden, out.outputs = self.inputs, self.hidden, self.outputs

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from recuse.engine.best_epoch import Trained
 from recuse.engine.members import Member
-from recuse.engine.mlp import StackedMLP
 from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import Stack, outputs
@@ -19,7 +18,6 @@ from recuse.estimators.rate_search import best_trials, engine_table, of_equal_le
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
 from recuse.estimators.rcr.outcome import Assessment, Outcome
 from recuse.estimators.rcr.scores import CostGrid, mean_score
-from recuse.estimators.rcr.threshold import HeldOut, best_threshold
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 
@@ -118,8 +116,6 @@ class JointTraining:
             trials = [trial for trial, other in enumerate(aim_of) if other == number]
             chosen = [trials[trial] for trial in best_trials(trained.loss[trials].cpu(), self.rates)]
             model = joint_model(units, trained.regressor, trained.rejector, chosen, grid)
-            tables_of = [members[trial].table for trial in chosen]
-            model, assessment = _assess(model, splits, tables_of, aim, calibrated=self.plan.steady)
             outcomes.append(
                 Outcome(
                     model,
@@ -129,7 +125,7 @@ class JointTraining:
                     history=units.loss(trained.history[:, chosen].cpu().double().numpy()),
                     diverged=self._diverged(trained, members, trials),
                     n_trainings=len(trials),
-                    assessment=assessment,
+                    assessment=_assess(model, splits, [members[trial].table for trial in chosen], aim),
                 )
             )
         return outcomes
@@ -162,9 +158,7 @@ def joint_model(
     return JointModel(units, regressors, rejectors, grid)
 
 
-def _assess(
-    model: JointModel, splits: Sequence[tuple[Rows, Rows]], tables: Sequence[int], aim: Aim, *, calibrated: bool
-) -> tuple[JointModel, Assessment]:
+def _assess(model: JointModel, splits: Sequence[tuple[Rows, Rows]], tables: Sequence[int], aim: Aim) -> Assessment:
     """Measure the decisions on validation rows: of the ensemble, or of each member on its own validation rows.
 
     Parameters
@@ -174,39 +168,21 @@ def _assess(
     tables : sequence of int
         The split of each member.
     aim : Aim
-    calibrated : bool
-        Whether the threshold of the scores is chosen first, if the cost is constant and the networks have a bias.
-
-    Returns
-    -------
-    model : JointModel
-        With the chosen threshold at a score of 0.
-    assessment : Assessment
     """
     parts = []
     for table in dict.fromkeys(tables):
         places = [place for place, other in enumerate(tables) if other == table]
         some = replace(model, regressor=model.regressor.take(places), rejector=model.rejector.take(places))
-        parts.append(_held_out(some, splits[table][1], aim))
-    threshold, rejector = 0.0, model.rejector
-    if calibrated and model.grid is None and isinstance(rejector, StackedMLP):
-        threshold = best_threshold(parts)
-        model = replace(model, rejector=rejector.shifted(-threshold))
-    losses, cost, weight = (
-        np.concatenate(columns) for columns in zip(*((p.loss, p.cost, p.weight) for p in parts), strict=True)
-    )
-    decided = np.concatenate([part.rcr_loss(threshold) for part in parts])
+        parts.append(_decided(some, splits[table][1], aim))
+    decided, losses, cost, weight = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     loss, accept, reject = (float(np.average(values, weights=weight)) for values in (decided, losses, cost))
-    return model, Assessment(loss, accept, reject, losses, cost)
+    return Assessment(loss, accept, reject, losses, cost)
 
 
-def _held_out(model: JointModel, rows: Rows, aim: Aim) -> HeldOut:
-    """Return the scores, the loss of the prediction, the cost and the weight of each row."""
+def _decided(model: JointModel, rows: Rows, aim: Aim) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the RcR loss, the loss of the prediction, the cost and the weight of each row."""
     units, features = model.units, model.units.features(rows.X)
     predictions = model.predictions(features)
     cost = rows.cost if aim.cost is None else np.full(len(rows), aim.cost)
-    if model.grid is None:
-        scores = outputs(model.rejector, features)
-    else:
-        scores = model.scores(features, predictions, cost)[None]
-    return HeldOut(scores, units.errors(predictions.mean(axis=0), rows), cost, rows.weight)
+    losses = units.errors(predictions.mean(axis=0), rows)
+    return np.where(model.scores(features, predictions, cost) > 0, losses, cost), losses, cost, rows.weight
