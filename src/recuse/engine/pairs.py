@@ -40,7 +40,8 @@ def train_pairs(
     """Train pairs (h, r): Slow-Start, then both networks on the surrogate. Keep the best epoch of each pair.
 
     Members that differ in surrogate only share their Slow-Start, and so do members that differ in cost, unless the plan
-    is `steady`.
+    is `steady`. Then members that differ in seed and table only share their best epoch, since the loss of the
+    validation rows of one member varies much between epochs.
 
     Parameters
     ----------

@@ -119,12 +119,12 @@ class TestLearning:
         assert list(model.feature_names_in_) == ["a", "b", "kind"]
 
     def test_predict_and_decide_agree(self):
-        model = make().fit(X, Y)
+        model = make(cost=2.0, epochs=100).fit(X, Y)
         decision = model.decide(NEW)
         np.testing.assert_array_equal(decision.prediction, model.predict(NEW))
         np.testing.assert_array_equal(decision.score, model.decision_function(NEW))
         np.testing.assert_array_equal(decision.accepted, decision.score > 0)
-        np.testing.assert_array_equal(decision.cost, np.ones(len(NEW)))
+        np.testing.assert_array_equal(decision.cost, np.full(len(NEW), 2.0))
         assert 0 < decision.rejection_rate < 1
 
     def test_a_free_rejection_rejects_and_a_dear_one_accepts_everything(self):

@@ -48,9 +48,9 @@ class Recipe:
     n_members: int
     validation_fraction: float
 
-    def plan(self, epochs: int, slow_start: int | Literal["auto"], device: str, report: Callable[[int], None]) -> Plan:
+    def plan(self, epochs: int, device: str, report: Callable[[int], None]) -> Plan:
         """Return the plan of a training, with a callback for its progress."""
-        return Plan(epochs, slow_start, self.batch_size, device=device, on_epoch=report, steady=self.steady)
+        return Plan(epochs, self.slow_start, self.batch_size, device=device, on_epoch=report, steady=self.steady)
 
 
 _RECIPES = {

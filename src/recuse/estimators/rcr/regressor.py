@@ -79,8 +79,8 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         Number of epochs; in the recipe "steady" the maximum.
     slow_start : int or "auto", optional
         Epochs in which the regressor is trained on its own loss, at most half of all. "auto" waits until its validation
-        error stops improving. By default 500 in the recipe "steady", which also limits it to 1,500 steps, and otherwise
-        200. Only with ``residuals="train"``.
+        error stops improving. By default "auto" in the recipe "steady", which also limits it to 1,500 steps, and
+        otherwise 200. Only with ``residuals="train"``.
     batch_size : int, optional
         By default 128 in the recipe "steady", otherwise 1024.
     learning_rate : float or sequence of float, optional
@@ -123,11 +123,12 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     cost_range : tuple (low, high), optional
         Fit once for all costs from low to high, instead of `cost`. Only with ``residuals="crossfit"``.
     recipe : {"steady", "paper"}, default="steady"
-        How `fit` trains with ``residuals="train"``; cross-fitting and `partial_fit` have the defaults of "paper", which
-        is the published training. "steady" has the same networks and the same surrogate, but the rejector learns in
-        Slow-Start too, with the logistic loss; scores beyond -1 and 1 are penalised, which does not change the sign of
-        the optimum; rejected rows keep half their weight in the loss of the regressor; the weights are averaged over
-        the epochs; each member has its own validation rows; and training ends if no validation loss improves any more.
+        How `fit` trains with ``residuals="train"``; "paper" is the published training. In "steady" the rejector learns
+        in Slow-Start too, with the logistic loss; scores beyond -1 and 1 are penalised, which does not change the sign
+        of the optimum; rejected rows keep half their weight in the loss of the regressor; the weights are averaged over
+        the epochs; members hold out different rows, but their mean loss there chooses epoch and learning rate of all;
+        and training ends if no validation loss improves any more. Cross-fitting and `partial_fit` have the defaults of
+        "paper".
 
     Attributes
     ----------
@@ -239,8 +240,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         """
         chosen = self.cost if cost is None else cost
         with self._all_or_nothing():
-            data = FitData(X, y, sample_weight, validation, groups)
-            (outcome,) = self._train_all(data, [chosen], [self.surrogate])
+            (outcome,) = self._train_all(FitData(X, y, sample_weight, validation, groups), [chosen], [self.surrogate])
             self._adopt(outcome, chosen)
         outcome.warn(stacklevel=3)
         return self
@@ -334,17 +334,16 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         rows = self._training_rows(
             data.X, data.y, row_cost, data.sample_weight, groups=data.groups, cv=cv, reset=new, sort=self.sort_rows
         )
-        recipe = recipe if start is None else replace(recipe, n_members=len(start.regressor))
+        if start is not None:
+            recipe = replace(recipe, n_members=len(start.regressor), slow_start=0)
         shuffle, seeds, random = member_seeds(self.random_state, recipe.n_members)
         splits = self._splits(rows, data, row_cost, recipe, random)
         train, held_out = splits[0]
         units = self._learn_units(train if len(splits) == 1 else rows, rows, row_cost, start)
-        several = [None] if cost_range is not None else costs
-        aims = [Aim.of(cost, surrogate) for cost in several for surrogate in surrogates]
+        aims = [Aim.of(None if cost_range else cost, surrogate) for cost in costs for surrogate in surrogates]
         stages = 1 + len(aims) if crossfit else 1
         with progress_bar("training", stages * self.epochs, show=self.verbose) as report:
-            slow_start = 0 if crossfit or start is not None else recipe.slow_start
-            plan = recipe.plan(self.epochs, slow_start, self.device, report)
+            plan = recipe.plan(self.epochs, self.device, report)
             maker, rates = self._maker(), learning_rates(recipe.learning_rate)
             if crossfit:
                 training = CrossfitTraining(maker, rates, plan, self.cv, recipe.validation_fraction, cost_range)
