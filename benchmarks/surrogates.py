@@ -68,6 +68,12 @@ def choosing_periodic(x: Floats) -> tuple[Floats, Floats]:
     return mean, 0.05 + 0.6 * (1.0 + np.sin(np.pi * x[3] + x[0])) ** 2
 
 
+def choosing_ball(x: Floats) -> tuple[Floats, Floats]:
+    """A product and a sine in the mean, and a low variance in an ellipsoid."""
+    mean = 1.2 * x[0] * x[2] + np.sin(np.pi * x[1]) + 0.4 * x[5]
+    return mean, np.where(x[3] ** 2 + 1.4 * x[4] ** 2 + 0.5 * x[1] ** 2 < 0.7, 0.25, 1.6)
+
+
 Moments = Callable[[Floats], tuple[Floats, Floats]]
 REPORTED: dict[str, tuple[Moments, tuple[float, ...]]] = {
     "product": (product, (0.3, 0.6)),
@@ -79,6 +85,7 @@ CHOOSING: dict[str, tuple[Moments, tuple[float, ...]]] = {
     "product": (choosing_product, (0.5,)),
     "steps": (choosing_steps, (0.5,)),
     "periodic": (choosing_periodic, (0.6,)),
+    "ball": (choosing_ball, (0.9,)),
 }
 
 
