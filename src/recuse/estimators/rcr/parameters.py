@@ -111,7 +111,8 @@ def _check_effect(parameters: Mapping[str, Any]) -> None:
         require(cost_range is None, "cost_range", "None unless residuals='crossfit'", cost_range)
         return
     slow_start, warm_start = parameters["slow_start"], parameters["warm_start"]
-    require(slow_start is None, "slow_start", "left at its default with residuals='crossfit'", slow_start)
+    unset = slow_start in (None, _RECIPES["paper"].slow_start)
+    require(unset, "slow_start", "left at its default with residuals='crossfit'", slow_start)
     require(not warm_start, "warm_start", "False with residuals='crossfit'", warm_start)
 
 
