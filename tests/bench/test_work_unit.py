@@ -60,6 +60,7 @@ def test_a_group_is_a_fit_of_the_public_estimator(paper):
         random_state=[1],
         scale_target="centre",
         sort_rows=False,
+        recipe="paper",
     ).fit(*train, validation=validation)
     (cell,) = run_group(group, protocol)["cells"]
     assert cell["rcrloss"] == model.decide(X).evaluate(y)["rcr_loss"]

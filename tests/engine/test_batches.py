@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recuse.engine.batches import Batches, Table
-from recuse.engine.loop import train_pairs, train_regressors
+from recuse.engine.loop import train_regressors
 from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
+from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import pad_rows
 

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from recuse.engine.batches import Table
-from recuse.engine.loop import train_pairs
 from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
+from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import outputs, pad_rows, with_bias

@@ -12,10 +12,11 @@ from torch import nn
 
 from recuse.engine.batches import Table
 from recuse.engine.cost_range import CostRange
-from recuse.engine.loop import train_pairs, train_regressors, train_rejectors, train_selective
+from recuse.engine.loop import train_regressors, train_rejectors, train_selective
 from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
 from recuse.engine.objectives.selective import SelectiveMember
+from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Networks, Plan, SelectivePlan
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import outputs, threads_for

@@ -13,10 +13,11 @@ from torch import nn
 
 from recuse import surrogates
 from recuse.engine.batches import Batches, Table
-from recuse.engine.loop import train_pairs, train_regressors
+from recuse.engine.loop import train_regressors
 from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
 from recuse.engine.objectives.pairs import Pairs, Regressors
+from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import outputs
 from recuse.engine.user_modules import LoopedModules

@@ -137,7 +137,11 @@ def _fit_pairs(group: Group, protocol: Protocol, train: Part, validation: Part) 
     """Fit the paper's method at all costs of the group."""
     shape = {"hidden": protocol.hidden} if group.model == "mlp" else {"network": "linear"}
     model = RcRRegressor(
-        surrogate=group.surrogate, slow_start=protocol.slow_start, **shape, **_protocol_parameters(group, protocol)
+        surrogate=group.surrogate,
+        slow_start=protocol.slow_start,
+        recipe="paper",
+        **shape,
+        **_protocol_parameters(group, protocol),
     )
     return fit_costs(model, *train, costs=group.costs, validation=validation)
 

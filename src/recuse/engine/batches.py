@@ -100,6 +100,10 @@ class Batches:
         self._cost = _stacked(costs, device) if costs else None
         self._fixed: dict[int, list[Batch]] = {}
 
+    def count(self, batch_size: int) -> int:
+        """Return the number of batches of an epoch."""
+        return -(-self.rows // batch_size)
+
     def shuffled(self, batch_size: int, phase: int, epoch: int) -> Iterator[Batch]:
         """Yield minibatches in an order that depends on the table's seed, the phase and the epoch only."""
         if self.rows <= batch_size:

@@ -114,7 +114,6 @@ class StalledEpochs:
     Parameters
     ----------
     objective : Validated
-        With one stack.
     epochs : int
         Number of epochs for the members whose loss does not stall before.
     patience : int
@@ -122,10 +121,11 @@ class StalledEpochs:
     """
 
     def __init__(self, objective: Validated, epochs: int, patience: int) -> None:
-        (self._stack,) = objective.stacks
+        self._stacks = objective.stacks
         self._limit, self._patience = epochs, patience
-        self.epochs = torch.full((len(self._stack),), epochs, device=self._stack.parameters.device)
-        self._weights = self._stack.parameters.clone()
+        first = self._stacks[0]
+        self.epochs = torch.full((len(first),), epochs, device=first.parameters.device)
+        self._weights = [stack.parameters.clone() for stack in self._stacks]
         self._history: list[Tensor] = []
 
     def record(self, loss: Tensor, epoch: int) -> bool:
@@ -133,13 +133,15 @@ class StalledEpochs:
         self._history.append(loss)
         now = stalled(torch.stack(self._history), patience=self._patience) & (self.epochs == self._limit)
         self.epochs[now] = epoch + 1
-        _copy_members(self._stack, self._weights, now)
+        for stack, kept in zip(self._stacks, self._weights, strict=True):
+            _copy_members(stack, kept, now)
         return bool((self.epochs < self._limit).all())
 
     def restore(self) -> None:
-        """Copy the weights that were kept back to the stack. Members that never stalled keep those of the end."""
-        _copy_members(self._stack, self._weights, self.epochs == self._limit)
-        self._stack.parameters.copy_(self._weights)
+        """Copy the weights that were kept back to the stacks. Members that never stalled keep those of the end."""
+        for stack, kept in zip(self._stacks, self._weights, strict=True):
+            _copy_members(stack, kept, self.epochs == self._limit)
+            stack.parameters.copy_(kept)
 
 
 def _copy_members(stack: Stack, into: Tensor, chosen: Tensor) -> None:

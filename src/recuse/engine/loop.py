@@ -1,4 +1,4 @@
-"""The epoch loop, and training of regressors, pairs, rejectors, deferrers and SelectiveNets with it.
+"""The epoch loop, and training of regressors, rejectors, deferrers and SelectiveNets with it.
 
 All members of a stack take each step together but are independent: training a member in a stack gives the same weights
 as training it alone.
@@ -6,7 +6,6 @@ as training it alone.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,31 +13,33 @@ import torch
 from torch import Tensor
 
 from recuse.engine.batches import Batch, Batches, Table
-from recuse.engine.best_epoch import BestEpochs, StalledEpochs, Trained
+from recuse.engine.best_epoch import BestEpochs, Trained
 from recuse.engine.cost_range import CostRange, at_drawn_costs, at_several_costs
 from recuse.engine.members import Member, count_tables
 from recuse.engine.objectives.base import Objective
 from recuse.engine.objectives.deferral import Deferrers
-from recuse.engine.objectives.pairs import Pairs, Regressors
+from recuse.engine.objectives.pairs import Regressors
 from recuse.engine.objectives.rejectors import Rejectors
 from recuse.engine.objectives.selective import SelectiveMember, SelectiveNets
 from recuse.engine.plan import Networks, Plan, SelectivePlan
-from recuse.engine.schedule import half_cosine, slow_start_epochs
+from recuse.engine.schedule import half_cosine
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import Stack, threads_for
 from recuse.losses import SQUARED, TargetLoss
 
 __all__ = [
+    "ALONE",
+    "JOINT",
     "SelectivelyTrained",
+    "make_batches",
     "run_epochs",
     "train_deferrers",
-    "train_pairs",
     "train_regressors",
     "train_rejectors",
     "train_selective",
 ]
 
-_ALONE, _JOINT = 0, 1  # phases of training, which have different orders of minibatches
+ALONE, JOINT = 0, 1  # phases of training, which have different orders of minibatches
 
 
 @dataclass(frozen=True)
@@ -123,14 +124,14 @@ def train_regressors(
     Trained
         Members in the order given. It has no rejector.
     """
-    batches, held_out = _make_batches(tables, validation, members, plan)
+    batches, held_out = make_batches(tables, validation, members, plan)
     objective = Regressors(members, networks.regressors([member.seed for member in members]), loss)
     best = BestEpochs(objective)
 
     def batches_of(epoch: int) -> Iterable[Batch]:
         if plan.decay:
             objective.scale_rates(half_cosine(epoch, epochs=plan.epochs))
-        return batches.shuffled(plan.batch_size, _ALONE, epoch)
+        return batches.shuffled(plan.batch_size, ALONE, epoch)
 
     run_epochs(
         objective,
@@ -139,57 +140,6 @@ def train_regressors(
         batch_rows=min(plan.batch_size, batches.rows),
         end_epoch=lambda epoch: best.record(objective.validate(held_out), epoch),
         on_epoch=plan.on_epoch,
-    )
-    return best.restore()
-
-
-def train_pairs(
-    tables: Sequence[Table],
-    validation: Sequence[Table],
-    members: Sequence[Member],
-    networks: Networks,
-    plan: Plan,
-    loss: TargetLoss = SQUARED,
-) -> Trained:
-    """Train pairs (h, r): Slow-Start, then both networks on the surrogate. Keep the best epoch of each pair.
-
-    Members that differ in cost or surrogate only share their Slow-Start, which depends on neither.
-
-    Parameters
-    ----------
-    tables, validation : sequence of Table
-        Training rows and, for each table, validation rows. All training tables have the same number of rows, and so
-        have all validation tables.
-    members : sequence of Member
-        Ordered by table, with the same number for each table.
-    networks : Networks
-    plan : Plan
-    loss : TargetLoss
-        Loss of a prediction, in the units of the tables.
-
-    Returns
-    -------
-    Trained
-        Members in the order given.
-    """
-    batches, held_out = _make_batches(tables, validation, members, plan)
-    starts, start_of = _shared_starts(members)
-    alone = Regressors(starts, networks.regressors([member.seed for member in starts]), loss)
-    ready = _slow_start(alone, batches, held_out, plan)[start_of]  # epochs before the joint training of each member
-    rejector = networks.rejectors([member.rejector_seed for member in members])
-    objective = Pairs(alone.take(members, start_of), rejector)
-    best, first = BestEpochs(objective), int(ready.min())
-
-    def end_epoch(epoch: int) -> None:
-        best.record(objective.validate(held_out), ready + epoch, active=ready + epoch < plan.epochs)
-
-    run_epochs(
-        objective,
-        lambda epoch: batches.shuffled(plan.batch_size, _JOINT, epoch),
-        plan.epochs - first,
-        batch_rows=min(plan.batch_size, batches.rows),
-        end_epoch=end_epoch,
-        on_epoch=plan.after(first).on_epoch,
     )
     return best.restore()
 
@@ -227,14 +177,14 @@ def train_rejectors(
         `regressor` is the stack of rejectors.
     """
     held_out_tables = [each if costs is None else at_several_costs(each, costs) for each in validation]
-    batches, held_out = _make_batches(tables, held_out_tables, members, plan)
+    batches, held_out = make_batches(tables, held_out_tables, members, plan)
     objective = Rejectors(members, build([member.rejector_seed for member in members]), costs)
     weights = torch.stack([validation[member.table].total_weight for member in members]).to(plan.device)
     best = BestEpochs(objective, _by_learning_rate(members, torch.device(plan.device)), weights)
     feature, seed = tables[0].x.shape[1] - 1, tables[0].seed
 
     def batches_of(epoch: int) -> Iterable[Batch]:
-        shuffled = batches.shuffled(plan.batch_size, _ALONE, epoch)
+        shuffled = batches.shuffled(plan.batch_size, ALONE, epoch)
         return shuffled if costs is None else at_drawn_costs(shuffled, costs, feature=feature, seed=seed, epoch=epoch)
 
     run_epochs(
@@ -273,13 +223,13 @@ def train_deferrers(
     Trained
         `regressor` is the stack of networks.
     """
-    batches, held_out = _make_batches(tables, validation, members, plan)
+    batches, held_out = make_batches(tables, validation, members, plan)
     objective = Deferrers(members, build([member.seed for member in members]))
     weights = torch.stack([validation[member.table].total_weight for member in members]).to(plan.device)
     best = BestEpochs(objective, _by_learning_rate(members, torch.device(plan.device)), weights)
     run_epochs(
         objective,
-        lambda epoch: batches.shuffled(plan.batch_size, _ALONE, epoch),
+        lambda epoch: batches.shuffled(plan.batch_size, ALONE, epoch),
         plan.epochs,
         batch_rows=min(plan.batch_size, batches.rows),
         end_epoch=lambda epoch: best.record(objective.validate(held_out), epoch),
@@ -325,7 +275,7 @@ def train_selective(
     history: list[Tensor] = []
     run_epochs(
         objective,
-        lambda epoch: batches.shuffled(batch_rows, _ALONE, epoch),
+        lambda epoch: batches.shuffled(batch_rows, ALONE, epoch),
         plan.epochs,
         batch_rows=batch_rows,
         end_epoch=lambda _: history.append(objective.training_loss()),
@@ -334,7 +284,7 @@ def train_selective(
     return SelectivelyTrained(stack, torch.stack(history), _diverged(stack, torch.stack(history)))
 
 
-def _make_batches(
+def make_batches(
     tables: Sequence[Table], validation: Sequence[Table], members: Sequence[Member], plan: Plan
 ) -> tuple[Batches, Batches]:
     """Return the training batches and the validation batches."""
@@ -345,35 +295,6 @@ def _make_batches(
             f"{len(validation)} validation tables and members for {count}"
         )
     return Batches(tables, device), Batches(validation, device)
-
-
-def _shared_starts(members: Sequence[Member]) -> tuple[list[Member], list[int]]:
-    """Return one member for each different Slow-Start, and for every member the index of its Slow-Start."""
-    starts = list(dict.fromkeys(member.start for member in members))
-    per_table = Counter(table for table, *_ in starts)
-    if len(set(per_table.values())) > 1:  # a stack needs the same number for each table
-        return list(members), list(range(len(members)))
-    start_of = [starts.index(member.start) for member in members]
-    return [members[start_of.index(i)] for i in range(len(starts))], start_of
-
-
-def _slow_start(objective: Regressors, batches: Batches, held_out: Batches, plan: Plan) -> Tensor:
-    """Train the regressors alone; return the number of epochs (member,) that each was trained."""
-    count = slow_start_epochs(plan.slow_start, plan.epochs)
-    stalling = StalledEpochs(objective, count, plan.patience)
-    automatic = plan.slow_start == "auto"
-    run_epochs(
-        objective,
-        lambda epoch: batches.shuffled(plan.batch_size, _ALONE, epoch),
-        count,
-        batch_rows=min(plan.batch_size, batches.rows),
-        end_epoch=(lambda epoch: stalling.record(objective.validate(held_out), epoch)) if automatic else None,
-        on_epoch=plan.on_epoch,
-    )
-    if automatic:
-        stalling.restore()
-        objective.reset_adam()  # its moments belong to the last epoch, not to the epoch that is restored
-    return stalling.epochs
 
 
 def _by_learning_rate(members: Sequence[Member], device: torch.device) -> list[Tensor]:

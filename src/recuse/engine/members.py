@@ -40,10 +40,9 @@ class Member:
         """Seed of the rejector, which has other initial weights than the regressor."""
         return (self.seed + 0x9E3779B9) % 2**32
 
-    @property
-    def start(self) -> tuple[int, int, float]:
-        """Everything that the result of Slow-Start depends on."""
-        return self.table, self.seed, self.learning_rate
+    def start(self, *, with_rejector: bool = False) -> tuple[int, int, float, float | None]:
+        """Return everything that the result of Slow-Start depends on: with a rejector, also the cost."""
+        return self.table, self.seed, self.learning_rate, self.cost if with_rejector else None
 
 
 def count_tables(members: Sequence[Member]) -> int:

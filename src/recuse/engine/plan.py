@@ -30,7 +30,8 @@ class Plan:
     epochs : int
     slow_start : int or "auto"
         Epochs in which the regressor trains alone. With "auto", each member trains alone until the validation loss of
-        the regressor has not improved for `patience` epochs, but for at most half of the epochs.
+        the regressor has not improved for `patience` epochs, but for at most half of the epochs. If `steady`, a number
+        of steps replaces `patience`.
     batch_size : int
     patience : int
     decay : bool
@@ -38,6 +39,11 @@ class Plan:
     device : str
     on_epoch : callable, optional
         Called after each epoch with the number of epochs done; for progress bars.
+    steady : bool
+        Whether pairs are trained more steadily than in the paper. The rejector is trained in Slow-Start too, with the
+        logistic surrogate; scores beyond -1 and 1 are penalised; the weights are averaged over the epochs; the length
+        of Slow-Start is limited; pairs that differ in seed and table only share their best epoch; and the training of
+        a pair ends if its validation loss stalls.
     """
 
     epochs: int = 1000
@@ -47,6 +53,7 @@ class Plan:
     decay: bool = False
     device: str = "cpu"
     on_epoch: Callable[[int], None] | None = None
+    steady: bool = False
 
     def after(self, epochs: int) -> Plan:
         """Return a plan whose progress includes a number of epochs that are already done."""

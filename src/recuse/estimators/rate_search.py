@@ -34,6 +34,7 @@ __all__ = [
     "engine_table",
     "learning_rates",
     "member_seeds",
+    "of_equal_length",
     "report_diverged",
     "warn_of_diverged",
 ]
@@ -137,6 +138,12 @@ def engine_table(units: Units, rows: Rows, seed: int = 0) -> Table:
         rejector_x=_tensor(units.rejector_features(features, rows.cost)) if varying_cost else None,
         seed=seed,
     )
+
+
+def of_equal_length(tables: Sequence[Table]) -> list[Table]:
+    """Pad the shorter of several tables with rows of weight zero."""
+    longest = max(len(table.y) for table in tables)
+    return list(tables) if len(tables) == 1 else [table.padded(longest) for table in tables]
 
 
 def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:

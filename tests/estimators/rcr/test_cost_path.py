@@ -49,7 +49,7 @@ def test_joint_trainings_share_one_stack(monkeypatch):
     train = joint.train_pairs
     monkeypatch.setattr(joint, "train_pairs", watched)
     fit_costs(RcRRegressor(epochs=4, n_members=2), X, Y, [0.5, 1.0, 2.0])
-    assert sizes == [3 * 2 * 3]  # costs, members, learning rates
+    assert sizes == [3 * 2 * 2]  # costs, members, learning rates
 
 
 def test_the_model_given_is_not_changed():

@@ -14,6 +14,7 @@ from torch import nn
 
 from recuse import RcRRegressor, surrogates
 from recuse.engine.stack import outputs
+from recuse.estimators.rcr import joint
 from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, differ, mixed_frame, noisy_rows, same
 
 SMALL = {"epochs": 30, "slow_start": 10, "n_members": 1, "random_state": 0}
@@ -118,12 +119,12 @@ class TestLearning:
         assert list(model.feature_names_in_) == ["a", "b", "kind"]
 
     def test_predict_and_decide_agree(self):
-        model = make().fit(X, Y)
+        model = make(cost=2.0, epochs=100).fit(X, Y)
         decision = model.decide(NEW)
         np.testing.assert_array_equal(decision.prediction, model.predict(NEW))
         np.testing.assert_array_equal(decision.score, model.decision_function(NEW))
         np.testing.assert_array_equal(decision.accepted, decision.score > 0)
-        np.testing.assert_array_equal(decision.cost, np.ones(len(NEW)))
+        np.testing.assert_array_equal(decision.cost, np.full(len(NEW), 2.0))
         assert 0 < decision.rejection_rate < 1
 
     def test_a_free_rejection_rejects_and_a_dear_one_accepts_everything(self):
@@ -243,8 +244,7 @@ class TestEnsembles:
         np.testing.assert_allclose(model.decision_function(NEW), np.mean(scores, axis=0))
 
     def test_the_first_members_are_those_of_a_smaller_ensemble(self):
-        small, large = make(n_members=1).fit(X, Y, validation=(NEW, NEW_Y)), make(n_members=3)
-        large.fit(X, Y, validation=(NEW, NEW_Y))
+        small, large = (make(n_members=count, recipe="paper").fit(X, Y, validation=(NEW, NEW_Y)) for count in (1, 3))
         features = small._units.features(NEW)
         first = outputs(large.regressor_.take([0]), features)
         np.testing.assert_array_equal(outputs(small.regressor_, features), first)
@@ -482,6 +482,20 @@ class TestValidation:
     def test_the_share_held_out_can_be_chosen(self):
         assert differ(make(validation_fraction=0.5).fit(X, Y), make(validation_fraction=0.1).fit(X, Y))
 
+    def test_every_member_holds_out_other_rows_except_by_the_recipe_of_the_paper(self, monkeypatch):
+        def spy(tables, validation, *rest):
+            seen.append([table.x[table.weight > 0] if table.weight is not None else table.x for table in validation])
+            return train(tables, validation, *rest)
+
+        train, seen = joint.train_pairs, []
+        monkeypatch.setattr(joint, "train_pairs", spy)
+        make(n_members=3).fit(X, Y)
+        make(n_members=3, recipe="paper").fit(X, Y)
+        make(n_members=3).fit(X, Y, validation=(NEW, NEW_Y))
+        assert [len(tables) for tables in seen] == [3, 1, 1]
+        assert all(len(rows) == 16 for rows in seen[0])
+        assert not torch.equal(seen[0][0], seen[0][1])
+
     def test_the_history_holds_the_validation_loss_and_its_lowest_is_the_best_epoch(self):
         model = make(n_members=2).fit(X, Y)
         assert model.history_.shape == (20, 2)
@@ -615,7 +629,7 @@ class TestParameters:
             ({"learning_rate": (0.1, float("nan"))}, "learning_rate must be > 0 and finite, got (0.1, nan)"),
             ({"learning_rate": ()}, "learning_rate must be > 0 and finite, got ()"),
             ({"learning_rate": "fast"}, "learning_rate must be > 0 and finite, got 'fast'"),
-            ({"learning_rate": None}, "learning_rate must be > 0 and finite, got None"),
+            ({"recipe": "own"}, "recipe must be 'steady' or 'paper', got 'own'"),
             ({"network": "cnn"}, "network must be 'mlp', 'linear' or a callable, got 'cnn'"),
             ({"hidden": (5, 0)}, "hidden must be a tuple of ints >= 1, got (5, 0)"),
             ({"hidden": 20}, "hidden must be a tuple of ints >= 1, got 20"),
@@ -664,8 +678,9 @@ class TestProtocols:
         kept = make(sort_rows=False, batch_size=16).fit(X, Y, validation=(NEW, NEW_Y))
         other = make(sort_rows=False, batch_size=16).fit(X[order], Y[order], validation=(NEW, NEW_Y))
         assert differ(kept, other)
-        copied = make(sort_rows=False).fit(np.repeat(X, 2, axis=0), np.repeat(Y, 2), validation=(NEW, NEW_Y))
-        same(copied, make(sort_rows=False).fit(X, Y, validation=(NEW, NEW_Y)), rtol=1e-2, atol=1e-2)
+        unsorted = {"sort_rows": False, "batch_size": 1024}
+        copied = make(**unsorted).fit(np.repeat(X, 2, axis=0), np.repeat(Y, 2), validation=(NEW, NEW_Y))
+        same(copied, make(**unsorted).fit(X, Y, validation=(NEW, NEW_Y)), rtol=1e-2, atol=1e-2)
 
 
 _FORWARD_PASSES = {"left": None}

@@ -29,7 +29,7 @@ from recuse.engine.loop import train_regressors, train_rejectors
 from recuse.engine.members import Member
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import Stack, outputs
-from recuse.estimators.rate_search import best_trials, engine_table
+from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
 from recuse.estimators.rcr.outcome import Assessment, Outcome
 from recuse.estimators.rcr.rejector_inputs import RejectorInputs, disagreement
@@ -213,7 +213,7 @@ class CrossfitTraining:
             tables.append(engine_table(units, own_train, order))
             validation.append(engine_table(units, own_validation))
         networks = Networks(self.maker.regressors(units), self.maker.regressors(units))
-        both = _of_equal_length(tables), _of_equal_length(validation)
+        both = of_equal_length(tables), of_equal_length(validation)
         trained = train_regressors(*both, members, networks, self._stage(0), units.engine_loss)
         return self._predict_out_of_fold(units, train, trained, members, [left_out for _, left_out in parts])
 
@@ -256,8 +256,8 @@ class CrossfitTraining:
             for member in per_fold
         ]
         masks = [torch.as_tensor(folds.fold == fold) for fold in range(count)]
-        tables = _of_equal_length([_concatenated([known.take(~inside), *new]) for inside in masks])
-        validation = _of_equal_length([known.take(inside) for inside in masks])
+        tables = of_equal_length([_concatenated([known.take(~inside), *new]) for inside in masks])
+        validation = of_equal_length([known.take(inside) for inside in masks])
         costs = self._engine_range(units)
         return train_rejectors(tables, validation, all_members, build, self._stage(stage), costs), all_members
 
@@ -335,12 +335,6 @@ def _concatenated(tables: Sequence[Table]) -> Table:
 
     x, y = (torch.cat([getattr(table, name) for table in tables]) for name in ("x", "y"))
     return replace(tables[0], x=x, y=y, weight=concatenated("weight"), cost=concatenated("cost"))
-
-
-def _of_equal_length(tables: Sequence[Table]) -> list[Table]:
-    """Pad the shorter tables with rows of weight zero."""
-    longest = max(len(table.y) for table in tables)
-    return [table.padded(longest) for table in tables]
 
 
 def _derived(seed: int, fold: int) -> int:

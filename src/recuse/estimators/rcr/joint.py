@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from recuse.engine.best_epoch import Trained
-from recuse.engine.loop import train_pairs
 from recuse.engine.members import Member
+from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.stack import Stack, outputs
-from recuse.estimators.rate_search import best_trials, engine_table
+from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
 from recuse.estimators.rcr.outcome import Assessment, Outcome
 from recuse.estimators.rcr.scores import CostGrid, mean_score
@@ -74,15 +74,20 @@ class JointTraining:
     start: JointModel | None = None
 
     def fit(
-        self, units: Units, train: Rows, held_out: Rows, aims: Sequence[Aim], seeds: Sequence[int], shuffle: int
+        self,
+        units: Units,
+        splits: Sequence[tuple[Rows, Rows]],
+        aims: Sequence[Aim],
+        seeds: Sequence[int],
+        shuffle: int,
     ) -> list[Outcome]:
         """Train the members of all aims in one stack; each has the same result as if it were trained alone.
 
         Parameters
         ----------
         units : Units
-        train, held_out : Rows
-            Rows to learn from, and rows that choose epoch and learning rate.
+        splits : sequence of (Rows, Rows)
+            Rows to learn from, and rows that choose epoch and learning rate: one pair for all members, or one for each.
         aims : sequence of Aim
         seeds : sequence of int
             One for each member of an ensemble.
@@ -94,17 +99,22 @@ class JointTraining:
         list of Outcome
             One for each aim.
         """
-        members = [member for aim in aims for member in make_members(units, aim, seeds, self.rates)]
-        tables = [engine_table(units, train, shuffle)], [engine_table(units, held_out)]
-        trained = train_pairs(*tables, members, self.networks(units), self.plan, units.engine_loss)
-        grid = None if units.log_cost is None else self._grid(np.append(train.cost, held_out.cost))
-        size = len(seeds) * len(self.rates)
+        own = [list(seeds)] if len(splits) == 1 else [[seed] for seed in seeds]  # seeds of each table
+        members, aim_of = [], []
+        for table, some in enumerate(own):
+            for number, aim in enumerate(aims):
+                members += make_members(units, aim, some, self.rates, table)
+                aim_of += [number] * (len(some) * len(self.rates))
+        tables = of_equal_length([engine_table(units, train, shuffle) for train, _ in splits])
+        validation = of_equal_length([engine_table(units, held_out) for _, held_out in splits])
+        trained = train_pairs(tables, validation, members, self.networks(units), self.plan, units.engine_loss)
+        grid = None
+        if units.log_cost is not None:
+            grid = self._grid(np.concatenate([rows.cost for pair in splits for rows in pair]))
         outcomes = []
         for number, aim in enumerate(aims):
-            trials = range(number * size, (number + 1) * size)
-            chosen = [
-                trials[trial] for trial in best_trials(trained.loss[trials.start : trials.stop].cpu(), self.rates)
-            ]
+            trials = [trial for trial, other in enumerate(aim_of) if other == number]
+            chosen = [trials[trial] for trial in best_trials(trained.loss[trials].cpu(), self.rates)]
             model = joint_model(units, trained.regressor, trained.rejector, chosen, grid)
             outcomes.append(
                 Outcome(
@@ -114,8 +124,8 @@ class JointTraining:
                     validation_loss=float(units.loss(trained.loss[chosen].cpu().double().numpy()).mean()),
                     history=units.loss(trained.history[:, chosen].cpu().double().numpy()),
                     diverged=self._diverged(trained, members, trials),
-                    n_trainings=size,
-                    assessment=_assess(model, held_out, aim),
+                    n_trainings=len(trials),
+                    assessment=_assess(model, splits, [members[trial].table for trial in chosen], aim),
                 )
             )
         return outcomes
@@ -130,7 +140,7 @@ class JointTraining:
         earlier = None if self.start is None else self.start.grid
         return CostGrid.of(cost) if earlier is None else earlier.extended(cost)
 
-    def _diverged(self, trained: Trained, members: Sequence[Member], trials: range) -> list[tuple[int, float, int]]:
+    def _diverged(self, trained: Trained, members: Sequence[Member], trials: list[int]) -> list[tuple[int, float, int]]:
         """Return (member, learning rate, epoch) of diverged trials; members are numbered from 0 in each aim."""
         return [
             (trials.index(trial) // len(self.rates), members[trial].learning_rate, epoch)
@@ -148,12 +158,31 @@ def joint_model(
     return JointModel(units, regressors, rejectors, grid)
 
 
-def _assess(model: JointModel, rows: Rows, aim: Aim) -> Assessment:
-    """Measure the decisions on validation rows."""
+def _assess(model: JointModel, splits: Sequence[tuple[Rows, Rows]], tables: Sequence[int], aim: Aim) -> Assessment:
+    """Measure the decisions on validation rows: of the ensemble, or of each member on its own validation rows.
+
+    Parameters
+    ----------
+    model : JointModel
+    splits : sequence of (Rows, Rows)
+    tables : sequence of int
+        The split of each member.
+    aim : Aim
+    """
+    parts = []
+    for table in dict.fromkeys(tables):
+        places = [place for place, other in enumerate(tables) if other == table]
+        some = replace(model, regressor=model.regressor.take(places), rejector=model.rejector.take(places))
+        parts.append(_decided(some, splits[table][1], aim))
+    decided, losses, cost, weight = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    loss, accept, reject = (float(np.average(values, weights=weight)) for values in (decided, losses, cost))
+    return Assessment(loss, accept, reject, losses, cost)
+
+
+def _decided(model: JointModel, rows: Rows, aim: Aim) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the RcR loss, the loss of the prediction, the cost and the weight of each row."""
     units, features = model.units, model.units.features(rows.X)
     predictions = model.predictions(features)
     cost = rows.cost if aim.cost is None else np.full(len(rows), aim.cost)
     losses = units.errors(predictions.mean(axis=0), rows)
-    decided = np.where(model.scores(features, predictions, cost) > 0, losses, cost)
-    loss, accept, reject = (float(np.average(values, weights=rows.weight)) for values in (decided, losses, cost))
-    return Assessment(loss, accept, reject, losses, cost)
+    return np.where(model.scores(features, predictions, cost) > 0, losses, cost), losses, cost, rows.weight

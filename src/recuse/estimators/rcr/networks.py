@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 
+from recuse.costs import is_constant
 from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
 from recuse.engine.plan import Networks
@@ -37,12 +38,17 @@ class Aim:
     cost: float | None
     surrogate: SurrogateLike
 
+    @classmethod
+    def of(cls, cost: Any, surrogate: SurrogateLike) -> Self:
+        """Return the aim at a cost in any form."""
+        return cls(float(cost) if is_constant(cost) else None, surrogate)
 
-def make_members(units: Units, aim: Aim, seeds: Sequence[int], rates: Sequence[float]) -> list[Member]:
-    """Make one member for every seed and learning rate, ordered by seed."""
+
+def make_members(units: Units, aim: Aim, seeds: Sequence[int], rates: Sequence[float], table: int = 0) -> list[Member]:
+    """Make one member for every seed and learning rate, ordered by seed, to train on one table."""
     cost = 1.0 if aim.cost is None else float(units.cost(np.array(aim.cost)))
     surrogate = aim.surrogate if isinstance(aim.surrogate, str) else get(aim.surrogate)
-    return [Member(seed, rate, cost, surrogate) for seed in seeds for rate in rates]
+    return [Member(seed, rate, cost, surrogate, table) for seed in seeds for rate in rates]
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from math import inf
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
 from recuse import losses, surrogates
 from recuse.costs import Cost, is_constant
 from recuse.engine.cost_range import CostRange
+from recuse.engine.plan import Plan
 from recuse.estimators.rate_search import check_trial_parameters
 from recuse.losses import TargetLoss
 from recuse.tabular.folds import check_folds
@@ -22,25 +23,72 @@ from recuse.validation import is_count, require
 __all__ = [
     "CV",
     "HIDDEN",
-    "SLOW_START",
     "Continuation",
     "FitData",
+    "Recipe",
     "check_continuation",
     "check_parameters",
+    "choose_recipe",
     "read_cost_range",
+    "trains_jointly",
 ]
 
 # Defaults of parameters that only some kinds of training use.
-HIDDEN, SLOW_START, CV = (20, 30, 10), 200, 5
+HIDDEN, CV = (20, 30, 10), 5
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How joint training is done, and the defaults of the parameters that depend on it."""
+
+    steady: bool
+    slow_start: int | Literal["auto"]
+    batch_size: int
+    learning_rate: float | Sequence[float]
+    n_members: int
+    validation_fraction: float
+
+    def plan(self, epochs: int, device: str, report: Callable[[int], None]) -> Plan:
+        """Return the plan of a training, with a callback for its progress."""
+        return Plan(epochs, self.slow_start, self.batch_size, device=device, on_epoch=report, steady=self.steady)
+
+
+_RECIPES = {
+    "steady": Recipe(True, "auto", 128, (1e-2, 3e-3), 8, 0.2),
+    "paper": Recipe(False, 200, 1024, (1e-1, 1e-2, 1e-3), 5, 0.25),
+}
+_DEPENDENT = [field.name for field in fields(Recipe) if field.name != "steady"]
+
+
+def choose_recipe(parameters: Mapping[str, Any], *, online: bool = False) -> Recipe:
+    """Return the recipe of an estimator, with the parameters that were given.
+
+    Only joint training in `fit` may be steady. Cross-fitting and `partial_fit` use the defaults of the paper.
+
+    Examples
+    --------
+    >>> from recuse import RcRRegressor
+    >>> recipe = choose_recipe(RcRRegressor(batch_size=64).get_params())
+    >>> recipe.steady, recipe.batch_size, recipe.n_members
+    (True, 64, 8)
+    """
+    joint = parameters["residuals"] == "train" and not online
+    recipe = _RECIPES[parameters["recipe"] if joint else "paper"]
+    return replace(recipe, **{name: parameters[name] for name in _DEPENDENT if parameters[name] is not None})
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Check all parameters except the cost, which is checked with the rows."""
     surrogates.get(parameters["surrogate"])
     losses.get(parameters["loss"])
-    check_trial_parameters(parameters)
-    slow_start, network, residuals = (parameters[name] for name in ("slow_start", "network", "residuals"))
-    require(slow_start == "auto" or is_count(slow_start, least=0), "slow_start", "an int >= 0 or 'auto'", slow_start)
+    slow_start, network, residuals, recipe = (
+        parameters[name] for name in ("slow_start", "network", "residuals", "recipe")
+    )
+    require(isinstance(recipe, str) and recipe in _RECIPES, "recipe", "'steady' or 'paper'", recipe)
+    chosen = choose_recipe(parameters)
+    check_trial_parameters({**parameters, **{name: getattr(chosen, name) for name in _DEPENDENT}})
+    known = slow_start in ("auto", None) or is_count(slow_start, least=0)
+    require(known, "slow_start", "an int >= 0 or 'auto'", slow_start)
     known = callable(network) or network in ("mlp", "linear")
     require(known, "network", "'mlp', 'linear' or a callable", network)
     require(residuals in ("train", "crossfit"), "residuals", "'train' or 'crossfit'", residuals)
@@ -63,8 +111,16 @@ def _check_effect(parameters: Mapping[str, Any]) -> None:
         require(cost_range is None, "cost_range", "None unless residuals='crossfit'", cost_range)
         return
     slow_start, warm_start = parameters["slow_start"], parameters["warm_start"]
-    require(slow_start == SLOW_START, "slow_start", "left at its default with residuals='crossfit'", slow_start)
+    unset = slow_start in (None, _RECIPES["paper"].slow_start)
+    require(unset, "slow_start", "left at its default with residuals='crossfit'", slow_start)
     require(not warm_start, "warm_start", "False with residuals='crossfit'", warm_start)
+
+
+def trains_jointly(estimator: Any) -> bool:
+    """Check whether `partial_fit` is available."""
+    if estimator.residuals == "crossfit":
+        raise AttributeError("partial_fit needs residuals='train', got 'crossfit'")
+    return True
 
 
 def read_cost_range(cost_range: tuple[float, float] | None, cost: Cost, default: Cost) -> CostRange | None:

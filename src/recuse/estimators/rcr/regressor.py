@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from recuse import losses
-from recuse.costs import Cost, is_constant
+from recuse.costs import Cost
 from recuse.engine.plan import Plan
 from recuse.engine.stack import Stack
 from recuse.engine.user_modules import NetworkFactory
@@ -26,12 +26,14 @@ from recuse.estimators.rcr.outcome import FittedModel, Outcome
 from recuse.estimators.rcr.parameters import (
     CV,
     HIDDEN,
-    SLOW_START,
     Continuation,
     FitData,
+    Recipe,
     check_continuation,
     check_parameters,
+    choose_recipe,
     read_cost_range,
+    trains_jointly,
 )
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
@@ -47,17 +49,6 @@ Floats = NDArray[np.float64]
 _COST = 1.0
 
 
-def _trains_jointly(estimator: RcRRegressor) -> bool:
-    """Check whether `partial_fit` is available."""
-    if estimator.residuals == "crossfit":
-        raise AttributeError("partial_fit needs residuals='train', got 'crossfit'")
-    return True
-
-
-def _aim(cost: Any, surrogate: SurrogateLike) -> Aim:
-    return Aim(float(cost) if is_constant(cost) else None, surrogate)
-
-
 class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     """Regression with cost-based rejection by a surrogate loss.
 
@@ -65,8 +56,9 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     trained on ``(h - y)^2 * l(r, -1) + c * l(r, +1)``, where c is the cost of a rejection and l a binary loss. The
     regressor is first trained alone (Slow-Start). The method is that of Cheng et al., "Regression with
     Cost-based Rejection", NeurIPS 2023. With ``residuals="crossfit"`` the rejectors are trained on out-of-fold errors
-    instead. Other losses than the squared error and several targets are possible; see `recuse.losses`. `fit` warns if
-    rejection does not pay on the validation rows, or if the cost is out of the range of the losses there.
+    instead. By default, joint training is steadier than in the paper; see `recipe`. Other losses than the squared error
+    and several targets are possible; see `recuse.losses`. `fit` warns if rejection does not pay on the validation rows,
+    or if the cost is out of the range of the losses there.
 
     Parameters
     ----------
@@ -84,18 +76,23 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     hidden : tuple of int, default=(20, 30, 10)
         Widths of the hidden layers of "mlp".
     epochs : int, default=1000
-    slow_start : int or "auto", default=200
-        Epochs in which the regressor is trained alone, at most half of all. "auto" waits until its validation
-        error stops improving. Only with ``residuals="train"``.
-    batch_size : int, default=1024
-    learning_rate : float or sequence of float, default=(0.1, 0.01, 0.001)
-        Rates to try; the validation loss chooses.
-    n_members : int, default=5
-        Size of the ensemble. Members differ in their initial weights; predictions and clipped scores are averaged.
-        With "crossfit", the number of regressors of each fold, and the minimum total number of rejectors.
-    validation_fraction : float, default=0.25
-        Share of the rows that choose epoch and learning rate, unless `fit` gets validation rows. With "crossfit", each
-        fold holds out such a share of its training rows to choose its regressors.
+        Number of epochs; in the recipe "steady" the maximum.
+    slow_start : int or "auto", optional
+        Epochs in which the regressor is trained on its own loss, at most half of all. "auto" waits until its validation
+        error stops improving. By default "auto" in the recipe "steady", which also limits it to 1,500 steps, and
+        otherwise 200. Only with ``residuals="train"``.
+    batch_size : int, optional
+        By default 128 in the recipe "steady", otherwise 1024.
+    learning_rate : float or sequence of float, optional
+        Rates to try; the validation loss chooses. By default (0.01, 0.003) if "steady", otherwise (0.1, 0.01, 0.001).
+    n_members : int, optional
+        Size of the ensemble, by default 8 in the recipe "steady" and otherwise 5. Members differ in their initial
+        weights; predictions and clipped scores are averaged. With "crossfit", the number of regressors of each fold,
+        and the minimum total number of rejectors.
+    validation_fraction : float, optional
+        Share of the rows that choose epoch and learning rate, unless `fit` gets validation rows. By default 0.2 in the
+        recipe "steady", where each member holds out other rows, and otherwise 0.25. With "crossfit", each fold holds
+        out such a share of its training rows to choose its regressors.
     random_state : int, RandomState, None or sequence of int, default=None
         A sequence has one seed for each member; the first also seeds minibatches and the rows held out.
     verbose : bool, default=False
@@ -125,6 +122,13 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         targets, its unweighted mean over them.
     cost_range : tuple (low, high), optional
         Fit once for all costs from low to high, instead of `cost`. Only with ``residuals="crossfit"``.
+    recipe : {"steady", "paper"}, default="steady"
+        How `fit` trains with ``residuals="train"``; "paper" is the published training. In "steady" the rejector learns
+        in Slow-Start too, with the logistic loss; scores beyond -1 and 1 are penalised, which does not change the sign
+        of the optimum; rejected rows keep half their weight in the loss of the regressor; the weights are averaged over
+        the epochs; members hold out different rows, but their mean loss there chooses epoch and learning rate of all;
+        and training ends if no validation loss improves any more. Cross-fitting and `partial_fit` have the defaults of
+        "paper".
 
     Attributes
     ----------
@@ -163,11 +167,11 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         network: Literal["mlp", "linear"] | NetworkFactory = "mlp",
         hidden: Sequence[int] = HIDDEN,
         epochs: int = 1000,
-        slow_start: int | Literal["auto"] = SLOW_START,
-        batch_size: int = 1024,
-        learning_rate: float | Sequence[float] = (1e-1, 1e-2, 1e-3),
-        n_members: int = 5,
-        validation_fraction: float = 0.25,
+        slow_start: int | Literal["auto"] | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | Sequence[float] | None = None,
+        n_members: int | None = None,
+        validation_fraction: float | None = None,
         random_state: RandomStateLike = None,
         verbose: bool = False,
         *,
@@ -180,6 +184,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         cv: Any = CV,
         loss: LossLike = "squared",
         cost_range: tuple[float, float] | None = None,
+        recipe: Literal["steady", "paper"] = "steady",
     ) -> None:
         self.cost = cost
         self.surrogate = surrogate
@@ -202,6 +207,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         self.cv = cv
         self.loss = loss
         self.cost_range = cost_range
+        self.recipe = recipe
 
     _several_targets = True
     _model: FittedModel | None = None
@@ -234,13 +240,12 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         """
         chosen = self.cost if cost is None else cost
         with self._all_or_nothing():
-            data = FitData(X, y, sample_weight, validation, groups)
-            (outcome,) = self._train_all(data, [chosen], [self.surrogate])
+            (outcome,) = self._train_all(FitData(X, y, sample_weight, validation, groups), [chosen], [self.surrogate])
             self._adopt(outcome, chosen)
         outcome.warn(stacklevel=3)
         return self
 
-    @available_if(_trains_jointly)  # type: ignore[untyped-decorator]
+    @available_if(trains_jointly)  # type: ignore[untyped-decorator]
     def partial_fit(
         self, X: Any, y: ArrayLike, cost: Cost | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -257,19 +262,21 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         """
         chosen = self.cost if cost is None else cost
         with self._all_or_nothing():
+            parameters = self.get_params(deep=False)
             if self._online is None:
-                check_parameters(self.get_params(deep=False))
+                check_parameters(parameters)
+            recipe = choose_recipe(parameters, online=True)
             model = self._model_to_continue(chosen, warm=True, online=self._online is not None)
             rows = self._training_rows(X, y, chosen, sample_weight, reset=model is None, sort=self.sort_rows)
             units = self._learn_units(rows, rows, chosen, model)
             online = self._online
             if online is None:
-                training = JointTraining(self._maker(), learning_rates(self.learning_rate), Plan(), model)
-                count = self.n_members if model is None else len(model.regressor)
+                training = JointTraining(self._maker(), learning_rates(recipe.learning_rate), Plan(), model)
+                count = recipe.n_members if model is None else len(model.regressor)
                 seeds = online_seeds(self.random_state, count)
-                slow_start = self.slow_start if model is None else 0
-                online = OnlineTraining.start(training, units, _aim(chosen, self.surrogate), seeds, slow_start)
-            self._online = online.trained_on(engine_table(units, rows), self.batch_size)
+                slow_start = recipe.slow_start if model is None else 0
+                online = OnlineTraining.start(training, units, Aim.of(chosen, self.surrogate), seeds, slow_start)
+            self._online = online.trained_on(engine_table(units, rows), recipe.batch_size)
             self._model = self._online.best_model(units, rows.cost, None if model is None else model.grid)
             self.cost_, self.learning_rate_ = chosen, self._online.chosen_rates
             self.validation_loss_ = self._online.loss_in(units)
@@ -302,8 +309,8 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
 
     def _predictions(self, rows: Any) -> Floats:
         """Return h(x), the mean over the members."""
-        model = self._fitted
-        return model.units.prediction(model.predictions(model.units.features(rows)).mean(axis=0))
+        units = self._units
+        return units.prediction(self._fitted.predictions(units.features(rows)).mean(axis=0))
 
     def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
         """Return h(x) and the score, which is negative for a row with a novel cell."""
@@ -317,37 +324,32 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
 
     def _train_all(self, data: FitData, costs: Sequence[Cost], surrogates: Sequence[SurrogateLike]) -> list[Outcome]:
         """Train for each cost with each surrogate, on the same rows and seeds; several costs must be numbers."""
-        check_parameters(self.get_params(deep=False))
+        parameters = self.get_params(deep=False)
+        check_parameters(parameters)
+        recipe, crossfit = choose_recipe(parameters), self.residuals == "crossfit"
         cost_range = read_cost_range(self.cost_range, costs[0], _COST)
         row_cost = costs[0] if cost_range is None else cost_range.low  # training draws costs from the range
-        crossfit = self.residuals == "crossfit"
         start = self._model_to_continue(row_cost, warm=self.warm_start, online=False)
+        cv, new = self.cv if crossfit else None, start is None
         rows = self._training_rows(
-            data.X,
-            data.y,
-            row_cost,
-            data.sample_weight,
-            groups=data.groups,
-            cv=self.cv if crossfit else None,
-            reset=start is None,
-            sort=self.sort_rows,
+            data.X, data.y, row_cost, data.sample_weight, groups=data.groups, cv=cv, reset=new, sort=self.sort_rows
         )
-        count = self.n_members if start is None else len(start.regressor)
-        shuffle, seeds, random = member_seeds(self.random_state, count)
-        train, held_out = self._divide(rows, data.validation, row_cost, random, ranged=cost_range is not None)
-        units = self._learn_units(train, rows, row_cost, start)
-        several = [None] if cost_range is not None else costs
-        aims = [_aim(cost, surrogate) for cost in several for surrogate in surrogates]
+        if start is not None:
+            recipe = replace(recipe, n_members=len(start.regressor), slow_start=0)
+        shuffle, seeds, random = member_seeds(self.random_state, recipe.n_members)
+        splits = self._splits(rows, data, row_cost, recipe, random)
+        train, held_out = splits[0]
+        units = self._learn_units(train if len(splits) == 1 else rows, rows, row_cost, start)
+        aims = [Aim.of(None if cost_range else cost, surrogate) for cost in costs for surrogate in surrogates]
         stages = 1 + len(aims) if crossfit else 1
         with progress_bar("training", stages * self.epochs, show=self.verbose) as report:
-            slow_start = 0 if crossfit or start is not None else self.slow_start
-            plan = Plan(self.epochs, slow_start, self.batch_size, device=self.device, on_epoch=report)
-            maker, rates = self._maker(), learning_rates(self.learning_rate)
+            plan = recipe.plan(self.epochs, self.device, report)
+            maker, rates = self._maker(), learning_rates(recipe.learning_rate)
             if crossfit:
-                training = CrossfitTraining(maker, rates, plan, self.cv, self.validation_fraction, cost_range)
+                training = CrossfitTraining(maker, rates, plan, self.cv, recipe.validation_fraction, cost_range)
                 return training.fit(units, train, held_out, aims, seeds, shuffle)
-            assert held_out is not None
-            return JointTraining(maker, rates, plan, start).fit(units, train, held_out, aims, seeds, shuffle)
+            pairs = [(learning, chosen_by) for learning, chosen_by in splits if chosen_by is not None]
+            return JointTraining(maker, rates, plan, start).fit(units, pairs, aims, seeds, shuffle)
 
     def _maker(self) -> NetworkMaker:
         return NetworkMaker(self.network, self.hidden, self.device)
@@ -381,17 +383,18 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         """Learn columns and scales, or keep those of the model that training continues from."""
         if model is not None:
             return model.units
-        self.loss_ = losses.get(self.loss)
-        scaling, loss = self.scale_target, self.loss_
-        return Units.learn(train, rows, cost, scale_target=scaling, loss=loss, unseen=self.unseen)
+        loss = self.loss_ = losses.get(self.loss)
+        return Units.learn(train, rows, cost, scale_target=self.scale_target, loss=loss, unseen=self.unseen)
 
-    def _divide(
-        self, rows: Rows, validation: tuple[Any, ...] | None, cost: Cost, random: np.random.RandomState, *, ranged: bool
-    ) -> tuple[Rows, Rows | None]:
-        """Return training and validation rows; in cross-fitting each fold may hold out its own."""
-        if validation is None and self.residuals == "crossfit":
-            return rows, None
-        if validation is None:
-            return divide(rows, self.validation_fraction, random)
-        rows = replace(rows, weight=rows.weight / rows.weight.mean())  # of a validation row: 1
-        return rows, self._validation_rows(validation, cost, with_cost=not ranged, sort=self.sort_rows)
+    def _splits(
+        self, rows: Rows, data: FitData, cost: Cost, recipe: Recipe, random: np.random.RandomState
+    ) -> list[tuple[Rows, Rows | None]]:
+        """Return training and validation rows, for all members or for each of them."""
+        if data.validation is not None:
+            rows = replace(rows, weight=rows.weight / rows.weight.mean())  # of a validation row: 1
+            given, with_cost = data.validation, self.cost_range is None
+            return [(rows, self._validation_rows(given, cost, with_cost=with_cost, sort=self.sort_rows))]
+        if self.residuals == "crossfit":
+            return [(rows, None)]  # each fold holds out its own
+        times = recipe.n_members if recipe.steady else 1
+        return [divide(rows, recipe.validation_fraction, random) for _ in range(times)]
