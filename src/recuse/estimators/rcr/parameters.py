@@ -54,7 +54,7 @@ class Recipe:
 
 
 _RECIPES = {
-    "steady": Recipe(True, "auto", 128, (1e-2, 3e-3), 8, 0.2),
+    "steady": Recipe(True, "auto", 128, (1e-2, 3e-3), 5, 0.2),
     "paper": Recipe(False, 200, 1024, (1e-1, 1e-2, 1e-3), 5, 0.25),
 }
 _DEPENDENT = [field.name for field in fields(Recipe) if field.name != "steady"]
@@ -70,7 +70,7 @@ def choose_recipe(parameters: Mapping[str, Any], *, online: bool = False) -> Rec
     >>> from recuse import RcRRegressor
     >>> recipe = choose_recipe(RcRRegressor(batch_size=64).get_params())
     >>> recipe.steady, recipe.batch_size, recipe.n_members
-    (True, 64, 8)
+    (True, 64, 5)
     """
     joint = parameters["residuals"] == "train" and not online
     recipe = _RECIPES[parameters["recipe"] if joint else "paper"]

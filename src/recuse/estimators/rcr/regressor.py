@@ -85,10 +85,9 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         By default 128 in the recipe "steady", otherwise 1024.
     learning_rate : float or sequence of float, optional
         Rates to try; the validation loss chooses. By default (0.01, 0.003) if "steady", otherwise (0.1, 0.01, 0.001).
-    n_members : int, optional
-        Size of the ensemble, by default 8 in the recipe "steady" and otherwise 5. Members differ in their initial
-        weights; predictions and clipped scores are averaged. With "crossfit", the number of regressors of each fold,
-        and the minimum total number of rejectors.
+    n_members : int, default=5
+        Size of the ensemble. Members differ in their initial weights; predictions and clipped scores are averaged. With
+        "crossfit", the number of regressors of each fold, and the minimum total number of rejectors.
     validation_fraction : float, optional
         Share of the rows that choose epoch and learning rate, unless `fit` gets validation rows. By default 0.2 in the
         recipe "steady", where each member holds out other rows, and otherwise 0.25. With "crossfit", each fold holds
@@ -170,7 +169,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         slow_start: int | Literal["auto"] | None = None,
         batch_size: int | None = None,
         learning_rate: float | Sequence[float] | None = None,
-        n_members: int | None = None,
+        n_members: int = 5,
         validation_fraction: float | None = None,
         random_state: RandomStateLike = None,
         verbose: bool = False,
