@@ -32,7 +32,10 @@ templates_path = ["_templates"]
 exclude_patterns = ["_build", "_templates", "generated/gallery/**/*.md5"]
 suppress_warnings = ["config.cache"]  # the gallery's settings contain functions
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!recuse).*")]  # names of other libraries are not links
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!recuse).*"),  # names of other libraries are not links
+    ("py:.*", r"recuse\.(tabular|audit\.intervals|guarantees\.betting|reviews\.summary)\b.*"),  # internal modules
+]
 default_role = "autolink"
 highlight_language = "none"
 

@@ -1,5 +1,7 @@
 """Class pages without the members that come from other libraries."""
 
+from types import BuiltinFunctionType, MethodDescriptorType
+
 from sphinx.application import Sphinx
 
 
@@ -7,9 +9,8 @@ def skip_foreign(app: Sphinx, what: str, name: str, member: object, skip: bool, 
     """Skip a member that is defined outside the package, such as those of torch's modules."""
     function = getattr(member, "fget", None) or getattr(member, "__func__", member)
     module = getattr(function, "__module__", None)
-    if module is not None and not str(module).startswith("recuse"):
-        return True
-    return None
+    foreign = module is not None and not str(module).startswith("recuse")
+    return True if foreign or isinstance(member, BuiltinFunctionType | MethodDescriptorType) else None
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

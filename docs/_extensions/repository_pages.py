@@ -26,9 +26,7 @@ PAGES = {
 ALIASES = {
     ROOT / "README.md": DOCS / "index.md",
     ROOT / "examples" / "deployment": DOCS / "howto" / "deploy.md",
-    **{
-        script: GENERATED / "gallery" / f"{script.stem}.rst" for script in sorted((ROOT / "examples").glob("*.py"))
-    },
+    **{script: GENERATED / "gallery" / f"{script.stem}.rst" for script in sorted((ROOT / "examples").glob("*.py"))},
 }
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)]*)?\)")
 
@@ -72,5 +70,3 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write_pages, priority=100)
     app.connect("source-read", rewrite_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
