@@ -27,6 +27,7 @@ extensions = [
     "own_members",
     "pictures",
     "repository_pages",
+    "result_values",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "_templates", "generated/gallery/**/*.md5"]

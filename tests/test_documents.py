@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -114,10 +115,14 @@ def test_the_command_line_page_names_every_option():
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_runs(example, tmp_path, monkeypatch, capsys):
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")  # plt.show() without a window
+def test_an_example_runs_and_draws(example, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out
+    figures = plt.get_fignums()
+    plt.close("all")
+    assert figures, "the gallery shows a figure of every example"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=short)

@@ -1,9 +1,10 @@
 """Pictures and pages of the site that scripts in `pictures/` make.
 
-A script has a function ``draw(folder)`` that writes its files. It runs again if it has changed.
+A script has a function ``draw(folder)`` that writes its files. It runs again if a script or a tutorial has changed.
 """
 
 import runpy
+import sys
 import time
 from pathlib import Path
 
@@ -17,11 +18,13 @@ FOLDER.mkdir(parents=True, exist_ok=True)  # Sphinx checks the folders of static
 
 
 def make_pictures(app: Sphinx) -> None:
-    """Run every script whose stamp is older than the script."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    """Run every script whose stamp is older than a script or a tutorial."""
+    sources = [*(DOCS / "pictures").glob("*.py"), *(DOCS / "tutorials").glob("*.md")]
+    newest = max(source.stat().st_mtime for source in sources)
+    sys.path.insert(0, str(DOCS / "pictures"))  # the scripts share a module
     for script in SCRIPTS:
         stamp = FOLDER / f".{script.stem}.done"
-        if stamp.exists() and stamp.stat().st_mtime >= script.stat().st_mtime:
+        if stamp.exists() and stamp.stat().st_mtime >= newest:
             continue
         start = time.process_time()
         runpy.run_path(str(script), run_name="picture")["draw"](FOLDER)
