@@ -1,13 +1,18 @@
 """Formulas as MathML, which browsers show without scripts and without a network."""
 
 from docutils import nodes
-from docutils.utils.math import latex2mathml
+from docutils.utils.math import MathError, latex2mathml
 from sphinx.application import Sphinx
+from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
 
 def _write(translator: HTML5Translator, node: nodes.Element, *, block: bool) -> None:
-    formula = latex2mathml.tex2mathml(node.astext(), as_block=block)
+    try:
+        formula = latex2mathml.tex2mathml(node.astext(), as_block=block)
+    except MathError as error:
+        logging.getLogger(__name__).warning("%s in %r", error, node.astext(), location=node)
+        raise nodes.SkipNode from error
     if block:
         formula = f'<div class="formula">{formula}</div>'
     translator.body.append(formula)

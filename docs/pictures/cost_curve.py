@@ -44,8 +44,9 @@ def draw(folder: Path) -> None:
         widest = int((np.minimum(accept, reject) - loss).argmax())
         ax.annotate(
             "saved by rejection",
-            (cost[widest], (loss[widest] + min(accept[widest], reject[widest])) / 2),
-            (cost[widest] + 4, 0.35 * loss[widest]),
+            (cost[widest], 0.5 * (loss[widest] + min(accept[widest], reject[widest]))),
+            (cost[widest], 0.6 * loss[widest]),
+            ha="center",
             arrowprops={"arrowstyle": "-", "color": colour["line"]},
             color=colour["text"],
         )
