@@ -40,6 +40,13 @@ class TargetLoss(ABC):
     """A loss of the residual e = h(x) - y, element by element, for arrays and tensors.
 
     To define another loss, derive a frozen dataclass from this class, so that equal losses compare equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> loss = get("absolute")
+    >>> isinstance(loss, TargetLoss), loss.name, loss(np.array([-2.0, 1.0])).tolist()
+    (True, 'absolute', [2.0, 1.0])
     """
 
     @abstractmethod

@@ -19,7 +19,13 @@ from recuse.surrogates.optimum import Array, conditional_risk, evaluate, optimum
 
 
 class BayesDecision(NamedTuple):
-    """The optimal pair: `prediction` = E[y|x] on every row, `accepted` = Var[y|x] < c."""
+    """The optimal pair: `prediction` = E[y|x] on every row, `accepted` = Var[y|x] < c.
+
+    Examples
+    --------
+    >>> bayes_decision(mean=5.0, variance=1.0, cost=4.0).accepted
+    array(True)
+    """
 
     prediction: Array
     accepted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
