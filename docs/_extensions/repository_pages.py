@@ -3,11 +3,15 @@
 The pages about results are the ones that `recuse bench` writes beside its tables. So no number is typed by hand.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent

@@ -1,13 +1,18 @@
 """Values from the tables of `results/` for the text of the pages, as substitutions of MyST."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from sphinx.application import Sphinx
-from sphinx.config import Config
 
 from recuse import __version__
 from recuse.bench.methods.registry import METHODS
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
 
 RANKS = Path(__file__).parents[2] / "results" / "methods" / "ranks.csv"
 SHOWN = (
