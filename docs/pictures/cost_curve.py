@@ -7,9 +7,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from _themes import end_label, save_for_both_themes
 from matplotlib.figure import Figure
 
+from _themes import end_label, save_for_both_themes
 from recuse import AutoRejector, datasets
 from recuse.metrics import cost_curve
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _themes import save_for_both_themes
 from matplotlib.figure import Figure
 from sklearn.ensemble import RandomForestRegressor
 
+from _themes import save_for_both_themes
 from recuse import RiskRejector, datasets
 from recuse.theory import bayes_risk
 
