@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pygments.lexers.special import TextLexer
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -19,8 +21,7 @@ GENERATED = DOCS / "generated"
 
 # file of the repository -> page of the site
 PAGES = {
-    ROOT / "CHANGELOG.md": GENERATED / "changelog.md",
-    ROOT / "CONTRIBUTING.md": GENERATED / "contributing.md",
+    **{page: GENERATED / "project" / page.name.lower() for page in sorted(ROOT.glob("*.md")) if page.stem != "README"},
     **{
         readme: GENERATED / "results" / f"{readme.parent.name}.md"
         for readme in sorted((ROOT / "results").glob("*/README.md"))
@@ -57,7 +58,7 @@ def write_pages(app: Sphinx) -> None:
         text = with_site_links(source.read_text(encoding="utf-8"), source, page)
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
-    for page in (GENERATED / "results").glob("*.md"):
+    for page in (*(GENERATED / "results").glob("*.md"), *(GENERATED / "project").glob("*.md")):
         if page not in PAGES.values():
             page.unlink()
 
@@ -73,4 +74,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the events."""
     app.connect("builder-inited", write_pages, priority=100)
     app.connect("source-read", rewrite_links)
+    app.add_lexer("csv", TextLexer)  # Pygments has none, and unknown languages are warnings
     return {"parallel_read_safe": True, "parallel_write_safe": True}
