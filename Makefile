@@ -19,6 +19,10 @@ setup: .venv/dev.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS),dev]'
 	touch $@ .venv/demo.stamp
 
+.venv/docs.stamp: .venv/dev.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS),dev,docs]'
+	touch $@
+
 demo: .venv/demo.stamp
 	$(BIN)/recuse demo
 
@@ -36,8 +40,9 @@ types: .venv/dev.stamp
 unit: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
-docs: .venv/dev.stamp
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/test_documents.py
+# the documentation site, in docs/_build/html; a warning is an error, and nothing is fetched
+docs: .venv/docs.stamp
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 # MLflow in an environment of its own, .venv-mlflow, without torch
 mlflow: .venv/dev.stamp
@@ -63,4 +68,5 @@ bench: .venv/dev.stamp
 
 clean:
 	rm -rf .venv .venv-mlflow build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf docs/_build docs/generated docs/reference/api
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,9 @@
-"""An audit of a model by groups of rows, the drift of its table, and all displays."""
+"""
+Audit a model
+=============
 
-from pathlib import Path
+Groups of rows that are treated worse, the drift of a table, and all displays.
+"""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,9 +41,5 @@ figures = {
     "groups": displays.GroupAuditDisplay(groups).plot(),
     "drift": displays.DriftDisplay(drift).plot(),
 }
-folder = Path("audit")
-folder.mkdir(exist_ok=True)
-for name, display in figures.items():
-    display.figure_.savefig(folder / f"{name}.png", dpi=110)
-    plt.close(display.figure_)
-print(f"{len(figures)} figures in {folder}/")
+print(f"{len(figures)} figures")
+plt.show()

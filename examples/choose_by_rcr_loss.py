@@ -1,5 +1,11 @@
-"""Model selection by RcR loss with GridSearchCV."""
+"""
+Model selection by RcR loss
+===========================
 
+GridSearchCV with the scorer of the RcR loss. The figure compares the candidates.
+"""
+
+import matplotlib.pyplot as plt
 from sklearn.model_selection import GridSearchCV
 
 from recuse import RcRRegressor, datasets
@@ -16,3 +22,12 @@ search = GridSearchCV(
 search.fit(X, y)
 print("chosen:", search.best_params_)
 print("RcR loss on test rows:", round(decide(search, X_test).evaluate(y_test)["rcr_loss"], 2))
+
+# %%
+# The scorer returns the negative loss, since scikit-learn takes larger scores to be better.
+results = search.cv_results_
+names = [f"{parameters['surrogate']}, {parameters['hidden']}" for parameters in results["params"]]
+figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
+ax.errorbar(-results["mean_test_score"], names, xerr=results["std_test_score"], fmt="o", capsize=3)
+ax.set(xlabel="RcR loss on held-out folds, with its standard deviation")
+plt.show()

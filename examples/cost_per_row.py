@@ -1,5 +1,11 @@
-"""A different cost for each row, and other costs for new rows."""
+"""
+A cost for each row
+===================
 
+Rows with different costs, and other costs for new rows. The data are generated, so the lowest possible loss is known.
+"""
+
+import matplotlib.pyplot as plt
 import numpy as np
 
 from recuse import RcRRegressor, datasets
@@ -10,9 +16,19 @@ costs = np.random.default_rng(0).uniform(0.2, 3.0, size=len(X))  # the fee of th
 model = RcRRegressor(epochs=150, random_state=0).fit(X, y, cost=costs)
 
 X_new, y_new, _, variance_new = datasets.make_heteroscedastic(5000, random_state=1)
-for cost in (0.3, 1.0, 2.5):
+prices = np.array([0.3, 0.6, 1.0, 1.5, 2.0, 2.5])
+losses, best = [], []
+for cost in prices:
     measures = model.decide(X_new, cost=cost).evaluate(y_new)
-    bayes = np.minimum(variance_new, cost).mean()
-    print(
-        f"cost {cost:3}: rejects {measures['rejection_rate']:4.0%}, loss {measures['rcr_loss']:.3f}, Bayes {bayes:.3f}"
-    )
+    losses.append(measures["rcr_loss"])
+    best.append(np.minimum(variance_new, cost).mean())
+    print(f"cost {cost:3}: rejects {measures['rejection_rate']:4.0%}, loss {losses[-1]:.3f}, Bayes risk {best[-1]:.3f}")
+
+# %%
+# One fit serves all costs of the range that it was trained with.
+figure, ax = plt.subplots(layout="constrained")
+ax.plot(prices, losses, "o-", label="model")
+ax.plot(prices, best, "k--", label="lowest possible loss")
+ax.set(xlabel="cost of a rejection", ylabel="RcR loss of new rows", ylim=(0, None))
+ax.legend()
+plt.show()

@@ -1,5 +1,11 @@
-"""Properties of your own surrogate, and its RcR loss compared with two surrogates of the paper."""
+"""
+Your own surrogate
+==================
 
+Properties of a surrogate, and its RcR loss beside those of two surrogates of the paper.
+"""
+
+import matplotlib.pyplot as plt
 import torch
 
 from recuse import RcRRegressor, datasets, surrogates
@@ -16,3 +22,15 @@ train, validation, (X_test, y_test) = datasets.split(datasets.load("housing"), r
 for name in ("mae", "logistic", "squared_hinge"):
     model = RcRRegressor(cost=12.0, surrogate=name, epochs=300, random_state=0).fit(*train, validation=validation)
     print(f"{name:15} RcR loss {model.decide(X_test).evaluate(y_test)['rcr_loss']:.2f}")
+
+# %%
+# A surrogate is a pair of losses of the score: of accepting, and of rejecting.
+r = torch.linspace(-3, 3, 200)
+figure, ax = plt.subplots(layout="constrained")
+for name in ("mae", "logistic", "squared_hinge"):
+    if_accepted, if_rejected = surrogates.get(name)(r)
+    (line,) = ax.plot(r, if_accepted, label=name)
+    ax.plot(r, if_rejected, "--", color=line.get_color())
+ax.set(xlabel="score r", ylabel="loss", ylim=(0, 6), title="solid: weight of the squared error, dashed: of the cost")
+ax.legend()
+plt.show()

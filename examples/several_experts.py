@@ -1,5 +1,11 @@
-"""Rows shared among a model and two experts, of which one can take a tenth of the rows only."""
+"""
+Several experts
+===============
 
+Rows shared among a model and two experts, of which one can take a tenth of the rows only.
+"""
+
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
 
@@ -24,3 +30,13 @@ decision = model.decide(X_new)
 print(decision)
 measures = decision.evaluate(y_new, answers(X_new, y_new, seed=2))
 print(measures[["rows", "loss", "fee", "total"]].round(3))
+
+# %%
+# Who takes which rows: noise grows with the first feature, and the junior is bad where the second is positive.
+figure, ax = plt.subplots(layout="constrained")
+for name in ("model", "junior", "senior"):
+    rows = decision.takes == name
+    ax.scatter(X_new[rows, 0], X_new[rows, 1], s=12, label=name)
+ax.set(xlabel="first feature", ylabel="second feature")
+ax.legend(title="takes the row", loc="upper left")
+plt.show()

@@ -40,6 +40,13 @@ class TargetLoss(ABC):
     """A loss of the residual e = h(x) - y, element by element, for arrays and tensors.
 
     To define another loss, derive a frozen dataclass from this class, so that equal losses compare equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> loss = get("absolute")
+    >>> isinstance(loss, TargetLoss), loss.name, loss(np.array([-2.0, 1.0])).tolist()
+    (True, 'absolute', [2.0, 1.0])
     """
 
     @abstractmethod
@@ -105,7 +112,7 @@ class Squared(TargetLoss):
 @final
 @dataclass(frozen=True)
 class Absolute(TargetLoss):
-    """The absolute error |e|; the best prediction is the median.
+    """The absolute error ``|e|``; the best prediction is the median.
 
     Examples
     --------
@@ -114,7 +121,7 @@ class Absolute(TargetLoss):
     """
 
     def __call__(self, residual: Values) -> Values:
-        """Return |e|."""
+        """Return ``|e|``."""
         size: Values = abs(residual)
         return size
 
@@ -139,7 +146,7 @@ class Absolute(TargetLoss):
 @final
 @dataclass(frozen=True)
 class Huber(TargetLoss):
-    """Huber's loss: e^2 / 2 up to |e| = delta, and linear beyond, with the same slope at delta.
+    """Huber's loss: e^2 / 2 up to ``|e| = delta``, and linear beyond, with the same slope at delta.
 
     Parameters
     ----------
@@ -159,7 +166,7 @@ class Huber(TargetLoss):
             raise ValueError(f"delta of Huber's loss must be a finite number > 0, got {self.delta!r}")
 
     def __call__(self, residual: Values) -> Values:
-        """Return e^2 / 2, or delta |e| - delta^2 / 2 beyond delta."""
+        """Return e^2 / 2, or ``delta |e| - delta^2 / 2`` beyond delta."""
         near = self._near(residual)
         return near * (residual - near / 2)
 
@@ -188,7 +195,7 @@ class Huber(TargetLoss):
 @final
 @dataclass(frozen=True)
 class Pinball(TargetLoss):
-    """The pinball loss: q |e| where the prediction is too low, (1 - q) |e| where it is too high.
+    """The pinball loss: ``q |e|`` where the prediction is too low, ``(1 - q) |e|`` where it is too high.
 
     The best prediction is the q-quantile: too low with probability 1 - q.
 
@@ -210,7 +217,7 @@ class Pinball(TargetLoss):
             raise ValueError(f"quantile of the pinball loss must be between 0 and 1, got {self.quantile!r}")
 
     def __call__(self, residual: Values) -> Values:
-        """Return q |e| below zero and (1 - q) |e| above."""
+        """Return ``q |e|`` below zero and ``(1 - q) |e|`` above."""
         high: Values = residual.clip(min=0)
         low: Values = (-residual).clip(min=0)
         return high * (1 - self.quantile) + low * self.quantile

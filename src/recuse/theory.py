@@ -19,7 +19,13 @@ from recuse.surrogates.optimum import Array, conditional_risk, evaluate, optimum
 
 
 class BayesDecision(NamedTuple):
-    """The optimal pair: `prediction` = E[y|x] on every row, `accepted` = Var[y|x] < c."""
+    """The optimal pair: `prediction` = E[y|x] on every row, `accepted` = Var[y|x] < c.
+
+    Examples
+    --------
+    >>> bayes_decision(mean=5.0, variance=1.0, cost=4.0).accepted
+    array(True)
+    """
 
     prediction: Array
     accepted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -87,7 +93,7 @@ def surrogate_risk(D: ArrayLike, c: ArrayLike, r: ArrayLike, surrogate: Surrogat
 def surrogate_optimum(D: ArrayLike, c: ArrayLike, surrogate: SurrogateLike) -> Array:
     """Return the infimum over r of the conditional surrogate risk, for every row.
 
-    The paper's five losses have closed forms; for other losses a search on |r| <= 1e8 finds the infimum.
+    The paper's five losses have closed forms; for other losses a search on ``|r| <= 1e8`` finds the infimum.
 
     Parameters
     ----------
@@ -170,7 +176,7 @@ def error_bound(
     M1 : float
         Bound of the binary loss.
     M2 : float
-        Bound of |h|, of |y| and of the cost.
+        Bound of ``|h|``, of ``|y|`` and of the cost.
     rho : float
         Lipschitz constant of the binary loss.
     rademacher_h, rademacher_r : float
@@ -207,7 +213,7 @@ def _complexity_factor(M1: float, M2: float, rho: float, constants: str) -> floa
 
 
 def rademacher_linear(weight_norm: float, feature_norm: float, n: int) -> float:
-    """Bound the Rademacher complexity of linear functions w.x, |w| <= B and |x| <= R, by B R / sqrt(n).
+    """Bound the Rademacher complexity of linear functions w.x, ``|w| <= B`` and ``|x| <= R``, by B R / sqrt(n).
 
     Parameters
     ----------

@@ -45,6 +45,13 @@ class Dataset:
         Digest of the uncompressed CSV.
     costs : tuple of float
         The paper's costs of a rejection, in squared units of the target.
+
+    Examples
+    --------
+    >>> from recuse import datasets
+    >>> cars = datasets.load("auto_mpg")
+    >>> cars.target, cars.X.shape, cars.costs
+    ('mpg', (392, 7), (4.0, 6.0, 8.0, 10.0, 13.0))
     """
 
     X: pd.DataFrame = field(repr=False)

@@ -19,7 +19,14 @@ BackboneFactory = Callable[[int], nn.Module | tuple[nn.Module, int]]
 
 
 class SmallCNN(nn.Sequential):
-    """Four convolutions and a mean over the image; `features` is the number of outputs."""
+    """Four convolutions and a mean over the image; `features` is the number of outputs.
+
+    Examples
+    --------
+    >>> backbone = small_cnn()
+    >>> isinstance(backbone, SmallCNN), tuple(backbone(torch.zeros(2, 3, 32, 32)).shape) == (2, backbone.features)
+    (True, True)
+    """
 
     features: int
 

@@ -32,6 +32,17 @@ class GroupAuditDisplay:
         From `recuse.audit.groups`.
     ax_ : ndarray of two matplotlib Axes, once plotted
     figure_ : matplotlib Figure, once plotted
+
+    Examples
+    --------
+    >>> from recuse import RiskRejector, datasets
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y, _, _ = datasets.make_heteroscedastic(300, random_state=0)
+    >>> model = RiskRejector(Ridge(), Ridge(), cost=1.0).fit(X[:200], y[:200])
+    >>> side = np.where(X[200:, 0] > 0, "right", "left")
+    >>> display = GroupAuditDisplay.from_estimator(model, X[200:], y[200:], side)
+    >>> sorted(display.table["group"])
+    ['left', 'right']
     """
 
     table: pd.DataFrame
@@ -121,6 +132,13 @@ class DriftDisplay:
     table : DataFrame
         From `recuse.audit.drift`.
     ax_, figure_ : matplotlib Axes and Figure, once plotted
+
+    Examples
+    --------
+    >>> before = pd.DataFrame({"age": np.arange(50), "size": np.arange(50)})
+    >>> display = DriftDisplay.from_tables(before, before.assign(size=before["size"] + 40))
+    >>> display.table.loc[display.table["drifted"], "column"].tolist()
+    ['size']
     """
 
     table: pd.DataFrame

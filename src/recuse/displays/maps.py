@@ -42,6 +42,16 @@ class RejectionMapDisplay:
     ticks : tuple
         For each axis the names of the categories, "dates" for days since 1970, or None for numbers.
     ax_, figure_ : matplotlib Axes and Figure, once plotted
+
+    Examples
+    --------
+    >>> from recuse import RiskRejector, datasets
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y, _, _ = datasets.make_heteroscedastic(300, random_state=0)
+    >>> model = RiskRejector(Ridge(), Ridge(), cost=1.0).fit(X[:200], y[:200])
+    >>> display = RejectionMapDisplay.from_decision(model.decide(X[200:]), X[200:], features=[0, 1])
+    >>> display.points.shape
+    (100, 2)
     """
 
     points: Floats

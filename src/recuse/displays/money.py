@@ -35,6 +35,17 @@ class MoneySavedDisplay:
         The price of a review that is marked.
     currency : str
     ax_, figure_ : matplotlib Axes and Figure, once plotted
+
+    Examples
+    --------
+    >>> from recuse import RiskRejector, datasets
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y, _, _ = datasets.make_heteroscedastic(300, random_state=0)
+    >>> model = RiskRejector(Ridge(), Ridge(), cost=1.0).fit(X[:200], y[:200])
+    >>> prices = {"error": 1.0, "error_cost": 5.0, "review_cost": 4.0}
+    >>> display = MoneySavedDisplay.from_estimator(model, X[200:], y[200:], review_costs=[2.0, 4.0, 8.0], **prices)
+    >>> display.curve["review_cost"].round(2).tolist()
+    [2.0, 4.0, 8.0]
     """
 
     curve: pd.DataFrame

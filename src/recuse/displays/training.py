@@ -31,6 +31,12 @@ class TrainingCurveDisplay:
     first_epoch : int
         The epoch of the first line of `history`.
     ax_, figure_ : matplotlib Axes and Figure, once plotted
+
+    Examples
+    --------
+    >>> display = TrainingCurveDisplay.from_history([[3.0, 2.8], [2.1, 2.2], [1.9, 2.4]], measure="validation loss")
+    >>> display.history.shape
+    (3, 2)
     """
 
     history: NDArray[np.float64]

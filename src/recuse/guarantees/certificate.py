@@ -199,6 +199,19 @@ class CannotCertify(ValueError):
         Fewer accepted rows, or for the RcR loss fewer rows, are never enough, not even without any loss.
     n_rows_needed : int or None
         About how many calibration rows would be needed at the loss and coverage seen; None if no number is enough.
+
+    Examples
+    --------
+    >>> from recuse import RiskRejector, datasets
+    >>> from recuse.guarantees import certify
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y, _, _ = datasets.make_heteroscedastic(400, random_state=0)
+    >>> model = RiskRejector(Ridge(), Ridge(), cost=1.0).fit(X[:300], y[:300])
+    >>> try:
+    ...     certify(model, X[300:], y[300:], target=0.2, bound=80.0)
+    ... except CannotCertify as refusal:
+    ...     print(refusal.n_least)
+    1197
     """
 
     def __init__(self, message: str, n_least: int, n_rows_needed: int | None) -> None:

@@ -39,6 +39,16 @@ class CertifiedModel:
     -----
     `Certificate.model` and `ServedModel.certified` make these objects. The scores of decisions are those of the model,
     so it is not their sign that tells which rows are accepted.
+
+    Examples
+    --------
+    >>> from recuse import RiskRejector, datasets
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y, _, _ = datasets.make_heteroscedastic(300, random_state=0)
+    >>> model = RiskRejector(Ridge(), Ridge(), cost=1.0).fit(X, y)
+    >>> strict, mild = CertifiedModel(model, threshold=0.5), CertifiedModel(model, threshold=-0.5)
+    >>> strict.decide(X).rejection_rate > mild.decide(X).rejection_rate
+    True
     """
 
     def __init__(

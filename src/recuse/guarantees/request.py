@@ -22,7 +22,16 @@ Floats = NDArray[np.float64]
 
 
 class BoundWarning(UserWarning):
-    """The bound is the largest loss of the calibration rows, as if it was read off these rows."""
+    """The bound is the largest loss of the calibration rows, as if it was read off these rows.
+
+    Examples
+    --------
+    To make it an error:
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", BoundWarning)
+    """
 
 
 @dataclass(frozen=True)

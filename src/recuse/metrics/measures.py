@@ -34,6 +34,17 @@ def rcr_loss(
 ) -> float:
     """Mean of the loss of accepted rows and the cost of rejected rows.
 
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        Targets and predictions of all rows, also of rejected ones.
+    accepted : array-like of bool of shape (n_rows,)
+    cost : float or array-like of shape (n_rows,)
+        The cost of rejecting a row, in the units of the loss.
+    sample_weight : array-like of shape (n_rows,), optional
+    loss : str or TargetLoss, default="squared"
+        The loss of an accepted row; see `recuse.losses`.
+
     Examples
     --------
     >>> rcr_loss([1, 2, 3], [1, 4, 3], accepted=[True, False, True], cost=1.5)
@@ -54,6 +65,8 @@ def accepted_loss(
 ) -> float:
     """Mean loss over the accepted rows (AL).
 
+    The arguments are those of `rcr_loss`.
+
     Examples
     --------
     >>> accepted_loss([1, 2, 3], [1, 4, 4], accepted=[True, False, True])
@@ -72,6 +85,8 @@ def rejected_loss(
     loss: LossLike = "squared",
 ) -> float:
     """Mean loss over the rejected rows (RL), had they been accepted.
+
+    The arguments are those of `rcr_loss`.
 
     Examples
     --------
@@ -107,6 +122,8 @@ def false_rejection_rate(
 ) -> float:
     """Share rejected among the rows whose loss is below the cost (AR).
 
+    The arguments are those of `rcr_loss`.
+
     Examples
     --------
     >>> false_rejection_rate([1, 2, 3], [1, 2, 9], accepted=[True, False, False], cost=1.0)
@@ -126,6 +143,8 @@ def false_acceptance_rate(
     loss: LossLike = "squared",
 ) -> float:
     """Share accepted among the rows whose loss is at least the cost (RA).
+
+    The arguments are those of `rcr_loss`.
 
     Examples
     --------

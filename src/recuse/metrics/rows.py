@@ -33,6 +33,14 @@ class DecisionLike(Protocol):
     """An object with the fields of a `recuse.Decision`.
 
     The fields `loss`, `index` and `target_names` are optional; without `loss`, the cost is in squared-error units.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> from recuse.metrics import evaluate
+    >>> decision = SimpleNamespace(prediction=[1.0, 4.0], accepted=[True, False], cost=[3.0, 3.0])
+    >>> evaluate([2.0, 4.0], decision)["rcr_loss"]
+    2.0
     """
 
     @property

@@ -109,7 +109,15 @@ class RcRLoss(RejectionMetric):
 
 
 class AcceptedLoss(RejectionMetric):
-    """Mean squared error over the accepted rows (AL)."""
+    """Mean squared error over the accepted rows (AL).
+
+    Examples
+    --------
+    >>> metric = AcceptedLoss(cost=1.5)
+    >>> metric.update(torch.tensor([1.0, 4.0]), torch.tensor([0.3, -0.2]), target=torch.tensor([0.0, 2.0]))
+    >>> metric.compute()
+    tensor(1.)
+    """
 
     higher_is_better = False
 
@@ -120,7 +128,15 @@ class AcceptedLoss(RejectionMetric):
 
 
 class RejectedLoss(RejectionMetric):
-    """Mean squared error over the rejected rows (RL)."""
+    """Mean squared error over the rejected rows (RL).
+
+    Examples
+    --------
+    >>> metric = RejectedLoss(cost=1.5)
+    >>> metric.update(torch.tensor([1.0, 4.0]), torch.tensor([0.3, -0.2]), target=torch.tensor([0.0, 2.0]))
+    >>> metric.compute()
+    tensor(4.)
+    """
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,7 +145,15 @@ class RejectedLoss(RejectionMetric):
 
 
 class RejectionRate(RejectionMetric):
-    """Share of the rows that are rejected (Rej)."""
+    """Share of the rows that are rejected (Rej).
+
+    Examples
+    --------
+    >>> metric = RejectionRate(cost=1.5)
+    >>> metric.update(torch.tensor([1.0, 4.0]), torch.tensor([0.3, -0.2]), target=torch.tensor([0.0, 2.0]))
+    >>> metric.compute()
+    tensor(0.5000)
+    """
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,7 +162,15 @@ class RejectionRate(RejectionMetric):
 
 
 class FalseRejectionRate(RejectionMetric):
-    """Share rejected among the rows whose error is below the cost (AR)."""
+    """Share rejected among the rows whose error is below the cost (AR).
+
+    Examples
+    --------
+    >>> metric = FalseRejectionRate(cost=1.5)
+    >>> metric.update(torch.tensor([1.0, 4.0]), torch.tensor([-0.3, -0.2]), target=torch.tensor([0.0, 2.0]))
+    >>> metric.compute()
+    tensor(1.)
+    """
 
     higher_is_better = False
 
@@ -149,7 +181,15 @@ class FalseRejectionRate(RejectionMetric):
 
 
 class FalseAcceptanceRate(RejectionMetric):
-    """Share accepted among the rows whose error is at least the cost (RA)."""
+    """Share accepted among the rows whose error is at least the cost (RA).
+
+    Examples
+    --------
+    >>> metric = FalseAcceptanceRate(cost=1.5)
+    >>> metric.update(torch.tensor([1.0, 4.0]), torch.tensor([0.3, -0.2]), target=torch.tensor([0.0, 2.0]))
+    >>> metric.compute()
+    tensor(0.)
+    """
 
     higher_is_better = False
 
@@ -160,7 +200,15 @@ class FalseAcceptanceRate(RejectionMetric):
 
 
 class AlwaysAccept(RejectionMetric):
-    """Mean squared error over all rows: the loss of never rejecting (Sup)."""
+    """Mean squared error over all rows: the loss of never rejecting (Sup).
+
+    Examples
+    --------
+    >>> metric = AlwaysAccept(cost=1.5)
+    >>> metric.update(torch.tensor([1.0, 4.0]), torch.tensor([0.3, -0.2]), target=torch.tensor([0.0, 2.0]))
+    >>> metric.compute()
+    tensor(2.5000)
+    """
 
     higher_is_better = False
 
@@ -171,7 +219,15 @@ class AlwaysAccept(RejectionMetric):
 
 
 class AlwaysReject(RejectionMetric):
-    """Mean cost: the loss of rejecting every row."""
+    """Mean cost: the loss of rejecting every row.
+
+    Examples
+    --------
+    >>> metric = AlwaysReject(cost=1.5)
+    >>> metric.update(torch.tensor([1.0, 4.0]), torch.tensor([0.3, -0.2]), target=torch.tensor([0.0, 2.0]))
+    >>> metric.compute()
+    tensor(1.5000)
+    """
 
     @staticmethod
     def rows(error: Tensor, accepted: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
@@ -180,7 +236,15 @@ class AlwaysReject(RejectionMetric):
 
 
 class Oracle(RejectionMetric):
-    """Mean of the smaller of error and cost: the loss of deciding with the targets known."""
+    """Mean of the smaller of error and cost: the loss of deciding with the targets known.
+
+    Examples
+    --------
+    >>> metric = Oracle(cost=1.5)
+    >>> metric.update(torch.tensor([1.0, 4.0]), torch.tensor([0.3, -0.2]), target=torch.tensor([0.0, 2.0]))
+    >>> metric.compute()
+    tensor(1.2500)
+    """
 
     higher_is_better = False
 

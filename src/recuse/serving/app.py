@@ -51,6 +51,20 @@ def create_app(settings: Settings) -> FastAPI:
     ------
     ModelFileError, OSError, ValueError
         If a model file or a table of training rows cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import recuse
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y, _, _ = recuse.datasets.make_heteroscedastic(200, random_state=0)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "m.recuse")
+    >>> recuse.save(recuse.RiskRejector(Ridge(), Ridge(), random_state=0).fit(X, y), path)
+    >>> app = create_app(Settings({"m": path}, max_rows=100))
+    >>> app.state.models.names
+    ['m']
+    >>> folder.cleanup()
     """
     training = {name: _read_training(path) for name, path in settings.training.items()}
     app = FastAPI(

@@ -39,6 +39,20 @@ class LoadedModel:
         Training rows, if the service has them.
     column_names : dict of str to (str or int)
         Names of the columns of the table, with the column of the cost, by their text in JSON; empty for images.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import recuse
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y, _, _ = recuse.datasets.make_heteroscedastic(200, random_state=0)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "m.recuse")
+    >>> recuse.save(recuse.RiskRejector(Ridge(), Ridge(), random_state=0).fit(X, y), path)
+    >>> loaded = LoadedModel.read("m", path)
+    >>> loaded.name, len(loaded.version), loaded.reads_rows
+    ('m', 12, True)
+    >>> folder.cleanup()
     """
 
     name: str
@@ -74,6 +88,20 @@ class ModelStore:
         Training rows by name of the model.
     on_change : callable, optional
         Is called with the new version of a model, and with the old one if there is one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import recuse
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y, _, _ = recuse.datasets.make_heteroscedastic(200, random_state=0)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "m.recuse")
+    >>> recuse.save(recuse.RiskRejector(Ridge(), Ridge(), random_state=0).fit(X, y), path)
+    >>> store = ModelStore({"m": path})
+    >>> store.names, store.get() is store.get("m")
+    (['m'], True)
+    >>> folder.cleanup()
     """
 
     def __init__(

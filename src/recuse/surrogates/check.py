@@ -39,6 +39,12 @@ class SurrogateReport:
         The largest absolute slope, or infinity.
     transfer : RegretTransfer or None
         The proved regret transfer, if there is one.
+
+    Examples
+    --------
+    >>> report = check("sigmoid")
+    >>> report.strictly_positive, report.bounded, report.lipschitz_constant
+    (True, True, 0.25)
     """
 
     name: str

@@ -35,7 +35,13 @@ PairFunction: TypeAlias = Callable[[Tensor], LossPair]
 
 
 class RegretTransfer(StrEnum):
-    """The proved forms of xi in: target regret <= xi(surrogate regret u)."""
+    """The proved forms of xi in: target regret <= xi(surrogate regret u).
+
+    Examples
+    --------
+    >>> get("square").transfer is RegretTransfer.ROOT
+    True
+    """
 
     IDENTITY = "u"
     DOUBLE = "2u"

@@ -151,6 +151,15 @@ class ImageDataset(Dataset[Pair]):
         Names of the images relative to their folder; empty for arrays.
     skipped : list of (file, reason)
         Images that were left out with ``on_error="skip"``.
+
+    Examples
+    --------
+    >>> from recuse import datasets
+    >>> images, y, _, _ = datasets.make_cellularity(10, random_state=0, size=32)
+    >>> patches = datasets.ImageArrays(images, y)
+    >>> image, target = patches[0]
+    >>> tuple(image.shape), [len(part) for part in patches.split(repeat=0)]
+    ((3, 32, 32), [6, 2, 2])
     """
 
     y: Floats
@@ -275,6 +284,19 @@ class ImageFiles(ImageDataset):
         Threads that read images; None is one per processor.
     verbose : bool, default=False
         Whether to show progress.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for name in ("a", "b"):
+    ...     Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(f"{folder.name}/{name}.png")
+    >>> faces = ImageFiles([f"{folder.name}/a.png", f"{folder.name}/b.png"], y=[31.0, 58.0], size=16)
+    >>> tuple(faces[1][0].shape), faces.files
+    ((3, 16, 16), ('a.png', 'b.png'))
+    >>> folder.cleanup()
     """
 
     def __init__(

@@ -68,6 +68,15 @@ class RejectionData(LightningDataModule):
         Determines the order of the rows and what their transforms draw.
     random : bool, default=True
         Whether reading a row draws random numbers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> rows = TensorDataset(torch.zeros(100, 3), torch.zeros(100))
+    >>> data = RejectionData(rows, batch_size=40)
+    >>> sorted(len(y) for x, y in data.train_dataloader())
+    [33, 33, 34]
     """
 
     def __init__(

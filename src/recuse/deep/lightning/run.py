@@ -41,6 +41,11 @@ class Run:
         default, a training uses one device, the best there is, and no logger.
     verbose : bool
         Show Lightning's progress bar and messages.
+
+    Examples
+    --------
+    >>> Run(epochs=100, early_stopping=20, trainer={"precision": "bf16-mixed"}).early_stopping
+    20
     """
 
     epochs: int
@@ -64,6 +69,12 @@ class Outcome:
         What was logged in each epoch.
     device : torch.device
         The device that this process trained on.
+
+    Examples
+    --------
+    >>> outcome = Outcome(best_loss=0.7, best_epoch=12, history=[{"val/rcr_loss": 0.7}], device=torch.device("cpu"))
+    >>> outcome.best_epoch
+    12
     """
 
     best_loss: float
@@ -77,6 +88,18 @@ def train(module: RejectionModule, data: RejectionData, run: Run) -> Outcome:
 
     Started again with the same folder, module and data, a training resumes after its last whole epoch and ends with the
     numbers of a training that was never interrupted.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> from recuse import TwoHeads, datasets
+    >>> X, y, _, _ = (torch.as_tensor(part).float() for part in datasets.make_heteroscedastic(200, random_state=0))
+    >>> data = RejectionData(TensorDataset(X[:150], y[:150]), TensorDataset(X[150:], y[150:]))
+    >>> module = RejectionModule(TwoHeads(torch.nn.Linear(8, 4), features=4), cost=1.0, slow_start=1)
+    >>> outcome = train(module, data, Run(epochs=3))
+    >>> len(outcome.history), outcome.best_epoch >= 1
+    (3, True)
     """
     if module.slow_start >= run.epochs:
         raise ValueError(f"slow_start must be less than epochs, got {module.slow_start} of {run.epochs} epochs")

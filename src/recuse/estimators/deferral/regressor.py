@@ -98,7 +98,7 @@ class DeferralRegressor(CheckedRegressor):
         The own regressor with its expected loss. Its costs are the expected losses plus fees of the best expert.
     out_of_fold_ : DataFrame
         One line for each row passed to `fit`, with its index: target, prediction, and for each action
-        "expected_loss_..." by models that were not fitted to the row. NaN if there are none.
+        ``expected_loss_...`` by models that were not fitted to the row. NaN if there are none.
     loss_ : TargetLoss
     n_features_in_, feature_names_in_ : as in scikit-learn
 
