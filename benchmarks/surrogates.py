@@ -1,6 +1,7 @@
-"""RcR loss of the default RcRRegressor with each surrogate, divided by the Bayes risk, on synthetic distributions.
+"""RcR loss of RcRRegressor with each surrogate and of AutoRejector, over the Bayes risk, on synthetic distributions.
 
     OMP_NUM_THREADS=1 python benchmarks/surrogates.py
+    OMP_NUM_THREADS=1 python benchmarks/surrogates.py --auto
 
 Features are uniform on [-1, 1] and the noise is normal, with known mean and variance, so the Bayes risk is the mean of
 min(variance, cost). The settings of the estimator were chosen on the distributions of `--choosing`; the functions
@@ -14,11 +15,12 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse import RcRRegressor
+from recuse import AutoRejector, RcRRegressor
 from recuse.estimators.rcr.cost_path import fit_costs
 from recuse.theory import bayes_risk
 
@@ -98,19 +100,32 @@ def draw(moments: Moments, rows: int, seed: int) -> tuple[Floats, Floats, Floats
     return X, mean + np.sqrt(variance) * random.standard_normal(rows), mean, variance
 
 
+def fit(X: Floats, y: Floats, costs: tuple[float, ...], seed: int, recipe: str, auto: bool) -> list[list[Any]]:
+    """Return the models of each cost: one for each surrogate, or AutoRejector, which is fitted once for all costs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if auto:
+            return [[AutoRejector(float(np.exp(np.log(costs).mean())), random_state=seed).fit(X, y)]] * len(costs)
+        models = fit_costs(RcRRegressor(recipe=recipe, random_state=seed), X, y, costs=costs, surrogates=SURROGATES)
+    size = len(SURROGATES)
+    return [list(models[place * size : (place + 1) * size]) for place in range(len(costs))]
+
+
 def main() -> None:
     """Print one line for each distribution, cost and seed, then the means over the seeds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--recipe", choices=("steady", "paper"), default="steady")
+    parser.add_argument("--auto", action="store_true", help="AutoRejector instead of RcRRegressor")
     parser.add_argument("--families", default="", help="names, separated by commas; all by default")
     parser.add_argument("--costs", type=int, default=2, help="at most this number of costs of each distribution")
     parser.add_argument("--choosing", action="store_true", help="the distributions that the settings were chosen on")
     arguments = parser.parse_args()
     families = CHOOSING if arguments.choosing else REPORTED
     names = arguments.families.split(",") if arguments.families else list(families)
-    print(f"{'distribution':>12} {'cost':>5} {'seed':>4} " + " ".join(f"{name:>8}" for name in SURROGATES) + "  cpu s")
+    columns = ("AutoRejector",) if arguments.auto else SURROGATES
+    print(f"{'distribution':>12} {'cost':>5} {'seed':>4} " + " ".join(f"{name:>8}" for name in columns) + "  cpu s")
     ratios: dict[tuple[str, float], list[Floats]] = {}
     for seed in range(arguments.seeds):
         for name in names:
@@ -118,15 +133,12 @@ def main() -> None:
             X, y, _, _ = draw(moments, arguments.rows, 100 * arguments.choosing + seed)
             X_new, _, mean, variance = draw(moments, TEST_ROWS, 10_000 + seed)
             started = time.process_time()
-            model = RcRRegressor(recipe=arguments.recipe, random_state=seed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                models = fit_costs(model, X, y, costs=costs, surrogates=SURROGATES)
+            models = fit(X, y, costs, seed, arguments.recipe, arguments.auto)
             seconds = time.process_time() - started
-            for place, cost in enumerate(costs):
+            for cost, of_cost in zip(costs, models, strict=True):
                 row = []
-                for fitted in models[place * len(SURROGATES) : (place + 1) * len(SURROGATES)]:
-                    decision = fitted.decide(X_new)
+                for fitted in of_cost:
+                    decision = fitted.decide(X_new, cost=cost if arguments.auto else None)
                     # the expected loss given the features, so that the noise of the test rows does not matter
                     expected = np.where(decision.accepted, (decision.prediction - mean) ** 2 + variance, cost)
                     row.append(float(expected.mean()) / bayes_risk(variance, cost))
