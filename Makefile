@@ -4,7 +4,7 @@ BIN := .venv/bin
 EXTRAS := plot
 export MPLBACKEND := Agg
 
-.PHONY: setup demo test lint types unit docs mlflow bench clean
+.PHONY: setup demo test lint types unit smoke package oldest docs mlflow bench clean
 
 setup: .venv/dev.stamp
 
@@ -22,7 +22,10 @@ setup: .venv/dev.stamp
 demo: .venv/demo.stamp
 	$(BIN)/recuse demo
 
-test: lint types unit
+# types and smoke keep one core busy each, unit both
+test: lint
+	$(MAKE) -j2 types smoke
+	$(MAKE) unit
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -35,6 +38,18 @@ types: .venv/dev.stamp
 # one thread for each of the worker processes: small networks gain nothing from more
 unit: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+
+# wheel and sdist; the wheel in environments that are linked from .venv, tried from another folder
+smoke: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tools/check_package.py --linked
+
+# wheel and sdist in empty environments, by pip, without extras and with each of them; downloads some gigabytes
+package: .venv/dev.stamp
+	$(BIN)/python tools/check_package.py
+
+# the unit tests with the oldest versions that pyproject.toml allows, in .venv-oldest
+oldest: .venv/dev.stamp
+	$(BIN)/python tools/check_oldest.py
 
 docs: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/test_documents.py
@@ -62,5 +77,5 @@ bench: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py scale
 
 clean:
-	rm -rf .venv .venv-mlflow build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-mlflow .venv-oldest build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = ROOT / "docs" / "howto" / "command-line.md"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -18,7 +18,10 @@ def blocks(page, language="python"):
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+FOLLOWED = {"README.md", "CONTRIBUTING.md"}  # by test_readme.py and test_contributing.py
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in FOLLOWED and blocks(page)], ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -63,17 +66,6 @@ def test_an_example_runs(example, tmp_path, monkeypatch, capsys):
 def test_links_between_files_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links {target}, which is not there"
-
-
-def test_the_places_that_contributing_names_are_there():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    places = re.findall(r"`((?:src|tests|papers)/[^`]*)`", text)
-    assert len(places) >= 8
-    for place in places:
-        assert (ROOT / place).exists(), f"CONTRIBUTING.md names {place}, which is not there"
-    for name, module in {"_REGISTRY": "surrogates/losses.py", "LEARNERS": "estimators/auto/candidates.py"}.items():
-        assert f"`{name}`" in text
-        assert f"\n{name}" in (ROOT / "src" / "recuse" / module).read_text(encoding="utf-8")
 
 
 def test_the_modules_that_the_architecture_draws_are_there():
