@@ -11,12 +11,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-SECTIONS = {title: text for title, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)}
+SECTIONS = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 ADDED = ["A surrogate", "An estimator", "A learner of AutoRejector", "A data set", "A paper"]
 
 
 def blocks(title):
-    """The language, place and lines of each block: a new file, or a place in an existing one; a command has no place."""
+    """The language, place and lines of each block; the place is a file, a place in a file, or None for a command."""
     for language, text in re.findall(r"^```(\w+)\n(.*?)^```", SECTIONS[title], re.MULTILINE | re.DOTALL):
         named = re.match(r"# (\S+?\.\w+)(?:, (.*))?\n", text)
         yield language, named and named.groups(), text[named.end() :] if named else text
@@ -53,8 +53,9 @@ def followed(tmp_path_factory):
     for name in ("pyproject.toml", "tests/conftest.py"):
         (root / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, root / name)
-    rows = [f"{speed},{kind},{speed / 2 + 2 * (kind == 'gear')}" for speed in range(3, 43) for kind in ["gear", "screw"]]
-    (root / "pumps.csv").write_text("\n".join(["speed,kind,flow", *rows[1::2][:20], *rows[::2][20:]]) + "\n")
+    rows = [f"{speed},screw,{speed / 2}" for speed in range(3, 23)]
+    rows += [f"{speed},gear,{speed / 2 + 2}" for speed in range(23, 43)]
+    (root / "pumps.csv").write_text("\n".join(["speed,kind,flow", *rows]) + "\n")
     for title in ADDED:
         for language, place, text in blocks(title):
             if place:

@@ -21,7 +21,9 @@ def blocks(page, language="python"):
 FOLLOWED = {"README.md", "CONTRIBUTING.md"}  # by test_readme.py and test_contributing.py
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in FOLLOWED and blocks(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name not in FOLLOWED and blocks(page)], ids=lambda page: page.name
+)
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

@@ -147,7 +147,7 @@ def requirements(package: PathDistribution, extras: frozenset[str]) -> Iterator[
 
 
 def smoke(python: Path, work: Path, model: Path, extra: str | None) -> None:
-    """Run the smoke test in an empty folder; an extra is tried on the files of the run without extras, if there are any."""
+    """Run the smoke test in an empty folder; an extra is tried on the files of the run without extras, if there are."""
     work.mkdir()
     if extra and model.exists():
         for file in model.iterdir():

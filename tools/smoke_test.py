@@ -1,4 +1,6 @@
-"""Try the installed package, in the current folder: python -I tools/smoke_test.py [EXTRA ...]
+"""Try the installed package, in the current folder.
+
+    python -I tools/smoke_test.py [EXTRA ...]
 
 Without extras it goes from a CSV file to a model, its decisions, a certificate and a page, and checks that nothing of
 the extras is needed for that. Each extra named is tried on that model.
@@ -76,7 +78,8 @@ def with_plot() -> None:
     os.environ["MPLBACKEND"] = "Agg"
     from recuse.displays import RiskCoverageDisplay
 
-    RiskCoverageDisplay.from_predictions([0.0, 1.0, 3.0], [0.0, 0.0, 0.0], [2.0, 1.0, -1.0]).figure_.savefig("curve.png")
+    display = RiskCoverageDisplay.from_predictions([0.0, 1.0, 3.0], [0.0, 0.0, 0.0], [2.0, 1.0, -1.0])
+    display.figure_.savefig("curve.png")
     assert Path("curve.png").stat().st_size > 1000
 
 
@@ -84,7 +87,8 @@ def with_dask() -> None:
     """Scoring on a worker of a cluster."""
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp") as dask:
+    one = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
+    with LocalCluster(**one, dashboard_address=None, protocol="tcp") as dask:
         where = ("--engine", "dask", "--scheduler", dask.scheduler_address)
         recuse("predict", "cars.recuse", "new.csv", *where, "-o", "by_dask.csv")
     assert len(Path("by_dask.csv").read_text(encoding="utf-8").splitlines()) == 99
@@ -96,7 +100,7 @@ def with_serve() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     names, row = (line.split(",") for line in Path("new.csv").read_text(encoding="utf-8").splitlines()[:2])
-    body = json.dumps({name: float(cell) for name, cell in zip(names, row, strict=True)}).encode()
+    body = json.dumps({"row": {name: float(cell) for name, cell in zip(names, row, strict=True)}}).encode()
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/predict", body, headers)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
