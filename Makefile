@@ -4,7 +4,7 @@ BIN := .venv/bin
 EXTRAS := plot
 export MPLBACKEND := Agg
 
-.PHONY: setup demo test lint types unit smoke package oldest docs mlflow bench clean
+.PHONY: setup demo test lint types unit smoke package oldest readme docs mlflow bench clean
 
 setup: .venv/dev.stamp
 
@@ -50,6 +50,10 @@ package: .venv/dev.stamp
 # the unit tests with the oldest versions that pyproject.toml allows, in .venv-oldest
 oldest: .venv/dev.stamp
 	$(BIN)/python tools/check_oldest.py
+
+# outputs and picture of README.md
+readme: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tools/update_readme.py
 
 docs: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/test_documents.py
