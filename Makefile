@@ -20,7 +20,7 @@ setup: .venv/dev.stamp
 	touch $@ .venv/demo.stamp
 
 demo: .venv/demo.stamp
-	$(BIN)/recuse demo
+	OMP_NUM_THREADS=1 $(BIN)/recuse demo
 
 # types and smoke keep one core busy each, unit both
 test: lint

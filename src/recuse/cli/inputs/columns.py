@@ -94,7 +94,8 @@ class LabelledTable:
         import pandas as pd
 
         parts = (self.X, self.y, self.groups, self.weights)
-        return pd.concat([part for part in parts if part is not None], axis=1)
+        table: pd.DataFrame = pd.concat([part for part in parts if part is not None], axis=1)
+        return table
 
     def take(self, rows: Any) -> LabelledTable:
         """Return some of the rows, by a mask."""
