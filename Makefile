@@ -4,7 +4,7 @@ BIN := .venv/bin
 EXTRAS := plot
 export MPLBACKEND := Agg
 
-.PHONY: setup demo test lint types unit docs mlflow bench clean
+.PHONY: setup demo test lint types unit smoke package oldest readme docs mlflow bench clean
 
 setup: .venv/dev.stamp
 
@@ -24,9 +24,12 @@ setup: .venv/dev.stamp
 	touch $@
 
 demo: .venv/demo.stamp
-	$(BIN)/recuse demo
+	OMP_NUM_THREADS=1 $(BIN)/recuse demo
 
-test: lint types unit
+# types and smoke keep one core busy each, unit both
+test: lint
+	$(MAKE) -j2 types smoke
+	$(MAKE) unit
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -43,6 +46,22 @@ unit: .venv/dev.stamp
 # the documentation site, in docs/_build/html; a warning is an error, and nothing is fetched
 docs: .venv/docs.stamp
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+# wheel and sdist; the wheel in environments that are linked from .venv, tried from another folder
+smoke: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tools/check_package.py --linked
+
+# wheel and sdist in empty environments, by pip, without extras and with each of them; downloads some gigabytes
+package: .venv/dev.stamp
+	$(BIN)/python tools/check_package.py
+
+# the unit tests with the oldest versions that pyproject.toml allows, in .venv-oldest
+oldest: .venv/dev.stamp
+	$(BIN)/python tools/check_oldest.py
+
+# outputs and picture of README.md
+readme: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tools/update_readme.py
 
 # MLflow in an environment of its own, .venv-mlflow, without torch
 mlflow: .venv/dev.stamp
@@ -67,6 +86,6 @@ bench: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/auto.py scale
 
 clean:
-	rm -rf .venv .venv-mlflow build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-mlflow .venv-oldest build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/generated docs/reference/api
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,10 +17,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUILT = {"_build", "generated", "api"}  # folders that `make docs` writes
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob("*.md")),
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not BUILT & set(page.parts)),
 ]
+FOLLOWED = {"README.md", "CONTRIBUTING.md"}  # by test_readme.py and test_contributing.py
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 COMMANDS = ROOT / "docs" / "howto" / "command-line.md"
 MARK = "---- end of a block ----"
@@ -56,7 +56,7 @@ def check_output(shown, printed):
         assert any(match), f"the page shows {line!r}, but the code printed:\n{printed}"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=short)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in FOLLOWED and blocks(page)], ids=short)
 def test_the_blocks_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -129,17 +129,6 @@ def test_an_example_runs_and_draws(example, tmp_path, monkeypatch, capsys):
 def test_links_between_files_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links {target}, which is not there"
-
-
-def test_the_places_that_contributing_names_are_there():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    places = re.findall(r"`((?:src|tests|papers)/[^`]*)`", text)
-    assert len(places) >= 8
-    for place in places:
-        assert (ROOT / place).exists(), f"CONTRIBUTING.md names {place}, which is not there"
-    for name, module in {"_REGISTRY": "surrogates/losses.py", "LEARNERS": "estimators/auto/candidates.py"}.items():
-        assert f"`{name}`" in text
-        assert f"\n{name}" in (ROOT / "src" / "recuse" / module).read_text(encoding="utf-8")
 
 
 def test_the_modules_that_the_architecture_draws_are_there():

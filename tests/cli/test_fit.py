@@ -320,3 +320,22 @@ def test_a_cost_column_may_have_any_name(command, tmp_path):
     table.to_csv(tmp_path / "rooms.csv", index=False)
     options = ("--target", "price", "--cost", "column:self", "--method", "knn-plug", "-o", tmp_path / "m.recuse")
     assert command.json_of("fit", tmp_path / "rooms.csv", *options)["cost"] == "self"
+
+
+def test_held_out_rows_are_written_for_a_certificate(command, folder, tmp_path):
+    fresh, model = tmp_path / "fresh.csv", tmp_path / "model.recuse"
+    roles = ("--target", "price", "--cost", 6, "--method", "knn-plug", "--groups", "city", "--drop", "id")
+    command.succeed("fit", folder / "messy.csv", *roles, "--test-share", 0.3, "--test-rows", fresh, "-o", model)
+    rows = pd.read_csv(fresh, dtype=str)
+    assert list(rows.columns) == ["zip", "sold", "area", "age", "lift", "price", "city"]
+    whole = pd.read_csv(folder / "messy.csv", dtype=str)
+    assert rows["city"].nunique() == 1  # a group stays together
+    assert len(rows) == (whole.dropna(subset="price")["city"] == rows["city"][0]).sum()
+    assert command.json_of("evaluate", model, fresh)["rows"] == len(rows)
+
+
+def test_rows_to_write_need_a_share(command, folder, tmp_path):
+    roles = ("--target", "price", "--cost", 6, "-o", tmp_path / "model.recuse")
+    message = command.error_of("fit", folder / "messy.csv", *roles, "--test-rows", tmp_path / "fresh.csv", code=2)
+    assert message == "--test-rows needs --test-share, the share of the rows to write"
+    assert not list(tmp_path.iterdir())

@@ -60,7 +60,7 @@ def test_fit_inspect_predict_evaluate(shell, tmp_path):
     assert predicted.stderr == (
         "warning: column city: 1 row with a category that training did not have, such as 'Bonn'\n"
     )
-    decisions = pd.read_csv(tmp_path / "decisions.csv")
+    decisions = pd.read_csv(tmp_path / "decisions.csv", float_precision="round_trip")
     assert list(decisions.columns) == ["prediction", "accepted", "score", "cost", "expected_loss"]
     new = pd.read_csv(tmp_path / "new.csv", dtype={"zip": str, "lift": str})
     decided = recuse.load(tmp_path / "m.recuse").decide(new)

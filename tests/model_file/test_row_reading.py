@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,11 @@ TRAINING = pd.DataFrame(
 )
 ZONED = TRAINING.assign(sold=TRAINING["sold"].dt.tz_localize("Europe/Berlin"))
 
+# before version 3, tables of pandas have no dates outside 1677 to 2262
+_YEARS = (1, 9999) if int(pd.__version__.split(".")[0]) >= 3 else (1700, 2200)
+_FIRST, _LAST = datetime(_YEARS[0], 1, 1), datetime(_YEARS[1], 12, 31)
+_FAR = ["0001-01-01", "9999-12-31T23:59:59.999999"] if _YEARS[0] == 1 else []
+
 cells = st.one_of(
     st.none(),
     st.booleans(),
@@ -37,12 +43,12 @@ cells = st.one_of(
     st.sampled_from([0.5, 1.0, 2.5, -0.0]),
     st.text(st.characters(codec="utf-8"), max_size=4),
     st.sampled_from(["a", "b", "c", "", "1", "1.5", " 2 ", "1e5", "1_000", "n/a", "nan", "inf", "True", "0x10", "٣"]),
-    st.dates().map(str),
-    st.datetimes().map(str),
-    st.datetimes().map(lambda time: time.isoformat()),
+    st.dates(_FIRST.date(), _LAST.date()).map(str),
+    st.datetimes(_FIRST, _LAST).map(str),
+    st.datetimes(_FIRST, _LAST).map(lambda time: time.isoformat()),
     st.sampled_from(
         [
-            "2020-01-01", "2020-02-30", "2020-1-1", "0001-01-01", "9999-12-31T23:59:59.999999", "2020-01-01T24:00:00",
+            *_FAR, "2020-01-01", "2020-02-30", "2020-1-1", "2020-01-01T24:00:00",
             "2020-01-01T10", "2020-01-01T10:30", "2020-01-01 10:30:00.5", "2020-01-01T10:30:00Z", "20200101",
             "2020-01-01T10:30:00+02:00", "2020-01-01T10:30:00.1234567", "0000-01-01", "2020-W01-1", "soon",
         ]

@@ -100,7 +100,9 @@ def test_dates_with_and_without_other_columns(columns, tmp_path):
     model = RiskRejector(Ridge(), cost=6.0, **QUICK).fit(FRAME[columns], Y)
     recuse.save(model, tmp_path / "model.recuse")
     rows = ROWS[columns].copy()
-    some = ["1969-12-31T23:59:59", "2000-02-29", "1900-03-01", "2024-02-29T12:30", "1600-02-29", "2100-02-28"]
+    some = ["1969-12-31T23:59:59", "2000-02-29", "1900-03-01", "2024-02-29T12:30", "2100-02-28"]
+    if int(pd.__version__.split(".")[0]) >= 3:  # before, pandas has no dates outside 1677 to 2262
+        some.append("1600-02-29")
     rows.loc[: len(some) - 1, "sold"] = pd.to_datetime(pd.Series(some), format="ISO8601")
     assert_same(model, recuse.load(tmp_path / "model.recuse"), rows)
 

@@ -32,9 +32,7 @@ def _words(text: str | None) -> list[str] | None:
 
 @app.command("paper")
 def paper_command(
-    tables: Annotated[str, typer.Option(help="Tables, separated by commas.")] = (
-        "mlp,mlp_logistic,mlp_mse,linear_logistic,complete,comparison"
-    ),
+    tables: Annotated[str | None, typer.Option(help="Only these tables, separated by commas.")] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for results; the same command continues an interrupted run.")
     ] = Path("results"),
@@ -57,9 +55,10 @@ def paper_command(
     with one_sentence_errors():
         chosen_costs = None if costs is None else [float(cost) for cost in _words(costs) or []]
         with jobs_on_cluster(scheduler, jobs) as count:
+            chosen = load(paper)
             written = run_paper(
-                load(paper),
-                _words(tables) or [],
+                chosen,
+                chosen.table_names if tables is None else _words(tables) or [],
                 output,
                 jobs=count,
                 repeats=repeats,

@@ -14,10 +14,12 @@ import pandas as pd
 
 from recuse.bench.images.spec import ImageSpec, image_specs
 
-__all__ = ["METRICS", "Paper", "Protocol", "TableSpec", "TrainingShare", "load"]
+__all__ = ["COMPARISON", "METRICS", "Paper", "Protocol", "TableSpec", "TrainingShare", "load"]
 
+COMPARISON = "comparison"  # the table against other methods
 # Names of the measures in the paper, in its order.
 METRICS = ("rcrloss", "al", "rl", "rej", "ar", "ra")
+_COMPARISON_COLUMNS = ("dataset", "method", "cost", "target_rejection", "al_mean", "al_std", "rej_mean", "rej_std")
 _FOLDERS = (Path(__file__).parent / "papers", Path(__file__).parents[3] / "papers")
 
 
@@ -48,12 +50,12 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class TrainingShare:
-    """The figure on growing training data."""
+    """The figure on growing training data; without shares there is none."""
 
-    model: str
-    surrogate: str
-    shares: tuple[float, ...]
-    costs: dict[str, tuple[float, ...]]
+    model: str = ""
+    surrogate: str = ""
+    shares: tuple[float, ...] = ()
+    costs: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Paper:
     printed : DataFrame
         Columns table, dataset, model, surrogate, cost, metric, mean, std.
     comparison : DataFrame
-        The table against other methods at matched rejection rates.
+        The table against other methods at matched rejection rates; empty without the file ``comparison.csv``.
     images : dict of str to ImageSpec
         The data sets of images, which `recuse bench images` runs.
     source : Path or None
@@ -85,6 +87,11 @@ class Paper:
     images: dict[str, ImageSpec] = field(default_factory=dict)
     source: Path | None = None
 
+    @property
+    def table_names(self) -> list[str]:
+        """The tables that can be run, with the comparison if there is one."""
+        return [*self.tables, *([] if self.comparison.empty else [COMPARISON])]
+
 
 def load(paper: str | Path = "rcr2023") -> Paper:
     """Read a paper by its name or by the path of its TOML file.
@@ -97,7 +104,7 @@ def load(paper: str | Path = "rcr2023") -> Paper:
     """
     path = _find(paper)
     text = tomllib.loads(path.read_text(encoding="utf-8"))
-    share = text["figures"]["training_share"]
+    figures = text.get("figures", {})
     return Paper(
         name=text["name"],
         title=text["title"],
@@ -105,12 +112,10 @@ def load(paper: str | Path = "rcr2023") -> Paper:
         protocol=Protocol(**{key: _frozen(value) for key, value in text["protocol"].items()}),
         costs=_costs(text["costs"]),
         tables={name: TableSpec(name, **{k: _frozen(v) for k, v in t.items()}) for name, t in text["tables"].items()},
-        training_share=TrainingShare(
-            share["model"], share["surrogate"], tuple(share["shares"]), _costs(share["costs"])
-        ),
-        accepted_loss_datasets=tuple(text["figures"]["accepted_loss"]["datasets"]),
+        training_share=_training_share(figures.get("training_share")),
+        accepted_loss_datasets=tuple(figures.get("accepted_loss", {}).get("datasets", ())),
         printed=pd.read_csv(path.with_suffix("") / "results.csv"),
-        comparison=pd.read_csv(path.with_suffix("") / "comparison.csv"),
+        comparison=_comparison(path.with_suffix("") / "comparison.csv"),
         images=image_specs(text.get("images", {})),
         source=path if Path(paper).suffix == ".toml" else None,
     )
@@ -124,6 +129,16 @@ def _find(paper: str | Path) -> Path:
             return path
     known = sorted(path.stem for folder in _FOLDERS for path in folder.glob("*.toml"))
     raise ValueError(f"paper must be one of {', '.join(known)} or a TOML file, got {str(paper)!r}")
+
+
+def _training_share(share: dict[str, Any] | None) -> TrainingShare:
+    if share is None:
+        return TrainingShare()
+    return TrainingShare(share["model"], share["surrogate"], tuple(share["shares"]), _costs(share["costs"]))
+
+
+def _comparison(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=list(_COMPARISON_COLUMNS))
 
 
 def _costs(table: dict[str, list[float]]) -> dict[str, tuple[float, ...]]:

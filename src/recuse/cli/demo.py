@@ -1,22 +1,22 @@
-"""The command `recuse demo`: train on an embedded data set and show how much rejection saves."""
+"""The command `recuse demo`: AutoRejector beside the paper's method on an embedded data set."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recuse.cli.printing.measures import curve_table, savings_of
+from recuse.cli.printing.measures import cell, savings_of
 from recuse.extras import import_extra
-from recuse.progress import progress_bar
 from recuse.usage_errors import one_sentence_errors
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.table import Table
 
     from recuse.datasets import Dataset
     from recuse.decision import Decision
@@ -39,13 +39,13 @@ _JOBS = 2
 def demo(
     dataset: Annotated[str, typer.Option(help="An embedded data set; see `recuse datasets`.")] = "concrete",
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figure and the page.")] = Path("demo"),
-    members: Annotated[int, typer.Option(min=1, help="Members of each ensemble.")] = 4,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 1000,
+    members: Annotated[int, typer.Option(min=1, help="Networks of the paper's method at each cost.")] = 4,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of the paper's method.")] = 1000,
     time_limit: Annotated[
         float | None, typer.Option(min=0.1, metavar="SECONDS", help="Seconds for the fit of AutoRejector.")
     ] = None,
 ) -> None:
-    """Train on an embedded data set at several costs, show how much rejection saves, and write a page about a model.
+    """Compare AutoRejector with the paper's method on an embedded data set, and write a page about it.
 
     \b
     Examples:
@@ -80,83 +80,116 @@ def _run(data: Dataset, output: Path, members: int, epochs: int, time_limit: flo
     (X, _), (X_validation, _), (X_test, y_test) = datasets.split(data, repeat=0)
     console.print(
         f"[bold]{data.name}[/]: {data.description}\n"
-        f"{len(X)} training rows, {len(X_validation)} validation rows, {len(X_test)} test rows.\n"
+        f"{len(X) + len(X_validation)} rows to learn from, {len(X_test)} test rows.\n"
     )
-    curve = metrics.cost_curve(y_test, _decide(data, members, epochs))
-    console.print(curve_table(record for _, record in curve.iterrows()))
-    console.print(_summary(curve, data.target, len(X_test)))
-    figure = _save_figure(curve, output)
-    console.print(f"\nThe figure of these losses: [bold]{figure}[/]")
-    paper = curve.iloc[len(curve) // 2]
-    page, measures = _write_page(data, float(paper["cost"]), time_limit, output)
-    console.print(_comparison(measures, float(paper["rcr_loss"]), float(paper["cost"])))
-    console.print(f"\nOpen [bold]{page}[/] in a browser.", soft_wrap=True)
+    costs = _COSTS.get(data.name, data.costs)
+    paper = metrics.cost_curve(y_test, _decide_by_paper(data, costs, members, epochs))
+    model, decisions = _decide_by_auto(data, costs, time_limit)
+    auto = metrics.cost_curve(y_test, decisions)
+    console.print(_comparison_table(paper, auto))
+    console.print(_summary(paper, auto, data.target))
+    figure = _save_figure(paper, auto, output)
+    page = _write_page(model, data, output)
+    console.print(f"\nThe figure of these losses is [bold]{figure}[/].", soft_wrap=True)
+    console.print(f"Open [bold]{page}[/] in a browser: its sliders move the cost and the share of rejected rows.")
 
 
-def _save_figure(curve: pd.DataFrame, folder: Path) -> Path:
+def _decide_by_paper(data: Dataset, costs: Sequence[float], members: int, epochs: int) -> list[Decision]:
+    """Train an ensemble by the paper's method at each cost, and decide about the test rows."""
+    from recuse import datasets
+    from recuse.estimators import RcRRegressor, fit_costs
+
+    (X, y), validation, (X_test, _) = datasets.split(data, repeat=0)
+    model = RcRRegressor(epochs=epochs, n_members=members, random_state=0, verbose=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the table shows where rejection does not pay
+        models = fit_costs(model, X, y, costs=costs, validation=validation)
+    return [fitted.decide(X_test) for fitted in models]
+
+
+def _decide_by_auto(data: Dataset, costs: Sequence[float], time_limit: float | None) -> tuple[Any, list[Decision]]:
+    """Fit AutoRejector once, to the same rows, and decide about the test rows at each cost."""
+    from recuse import datasets
+    from recuse.estimators import AutoRejector
+
+    X, y = _known_rows(data)
+    X_test, _ = datasets.split(data, repeat=0)[2]
+    middle = costs[len(costs) // 2]
+    model: Any = AutoRejector(cost=middle, time_limit=time_limit, n_jobs=_JOBS, random_state=0, verbose=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a short time limit leaves out candidates
+        model.fit(X, y)
+    return model, [model.decide(X_test, cost=cost) for cost in costs]
+
+
+def _known_rows(data: Dataset) -> tuple[pd.DataFrame, pd.Series[float]]:
+    """Return training and validation rows together."""
+    import pandas as pd
+
+    from recuse import datasets
+
+    (X, y), (X_validation, y_validation), _ = datasets.split(data, repeat=0)
+    return pd.concat([X, X_validation]), pd.concat([y, y_validation])
+
+
+def _comparison_table(paper: pd.DataFrame, auto: pd.DataFrame) -> Table:
+    """Return a table with one line for each cost."""
+    from rich.table import Table
+
+    titles = (
+        "cost",
+        "paper's method:\nmean loss",
+        "rows\nrejected",
+        "AutoRejector:\nmean loss",
+        "rows\nrejected",
+        "less",
+    )
+    table = Table(header_style="bold", title="Mean loss per row: squared error if accepted, cost if rejected")
+    for title in titles:
+        table.add_column(title, justify="right", style="bold green" if "Auto" in title else None)
+    names = ("rcr_loss", "rejection_rate")
+    for (_, before), (_, after) in zip(paper.iterrows(), auto.iterrows(), strict=True):
+        measures = [cell(name, record[name]) for record in (before, after) for name in names]
+        table.add_row(f"{before['cost']:g}", *measures, f"{1 - after['rcr_loss'] / before['rcr_loss']:.0%}")
+    return table
+
+
+def _summary(paper: pd.DataFrame, auto: pd.DataFrame, target: str) -> str:
+    """Say what AutoRejector saves at the middle cost."""
+    place = len(auto) // 2
+    measures, before = {str(name): float(value) for name, value in auto.iloc[place].items()}, paper.iloc[place]
+    cost, loss, saved = measures["cost"], measures["rcr_loss"], savings_of(measures)
+    share = 1 - loss / before["rcr_loss"]
+    other = "accepting" if measures["always_accept"] <= measures["always_reject"] else "rejecting"
+    return (
+        f"\nIf a rejection costs {cost:g} (as much as an error of {cost**0.5:.1f} in {target}), AutoRejector rejects "
+        f"{measures['rejection_rate']:.0%} of the rows. Its mean loss is [bold]{loss:.3g}[/], "
+        f"[bold green]{abs(share):.0%} {'less' if share >= 0 else 'more'}[/] than the {before['rcr_loss']:.3g} of "
+        f"the paper's method. Per 1,000 rows it saves {1000 * saved:,.0f} units of the squared loss, compared with "
+        f"{other} all rows."
+    )
+
+
+def _save_figure(paper: pd.DataFrame, auto: pd.DataFrame, folder: Path) -> Path:
     from recuse.displays import CostCurveDisplay
+    from recuse.displays.style import PALETTE, new_axes
     from recuse.files.atomic import new_file
 
     path = folder / "cost_curve.png"
+    figure, ax = new_axes(None)
+    ax.plot(paper["cost"], paper["rcr_loss"], "s-", color=PALETTE[1], lw=1.5, ms=4, label="the paper's method")
+    CostCurveDisplay(auto).plot(ax, name="AutoRejector")
     with new_file(path) as file:
-        CostCurveDisplay(curve).plot().figure_.savefig(file, format="png", dpi=150)
+        figure.savefig(file, format="png", dpi=110)
     return path
 
 
-def _write_page(data: Dataset, cost: float, time_limit: float | None, folder: Path) -> tuple[Path, Mapping[str, float]]:
-    """Fit AutoRejector to the training and validation rows; return the page about it and its measures."""
-    import pandas as pd
-
+def _write_page(model: Any, data: Dataset, folder: Path) -> Path:
+    """Write the page about AutoRejector."""
     from recuse import datasets, report
-    from recuse.estimators import AutoRejector
 
-    *known, (X_test, y_test) = datasets.split(data, repeat=0)
-    X, y = (pd.concat(parts) for parts in zip(*known, strict=True))
+    X_test, y_test = datasets.split(data, repeat=0)[2]
     path, title = folder / "report.html", f"{data.name}: what AutoRejector would save"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a short time limit leaves out candidates
-        model: Any = AutoRejector(cost=cost, time_limit=time_limit, n_jobs=_JOBS, random_state=0, verbose=True)
-        measures = model.fit(X, y).decide(X_test).evaluate(y_test)
-        report.write(model, X_test, y_test, path, group=_GROUPS.get(data.name), training=(X, y), title=title)
-    return path, measures
-
-
-def _comparison(measures: Mapping[str, float], paper: float, cost: float) -> str:
-    """Compare AutoRejector with the paper's method, and say what it saves."""
-    loss, saved = measures["rcr_loss"], savings_of(measures)
-    share, word = abs(1 - loss / paper), "less" if loss <= paper else "more"
-    alternative = "accepting" if measures["always_accept"] <= measures["always_reject"] else "rejecting"
-    return (
-        f"\nAt cost {cost:g}, AutoRejector, a blend of many models, has the mean loss [bold]{loss:.3g}[/], "
-        f"[bold green]{share:.0%} {word}[/] than the {paper:.3g} of the paper's method; "
-        f"per 1,000 rows it saves {1000 * saved:,.0f} units of the squared loss, compared with {alternative} all rows."
-    )
-
-
-def _decide(data: Dataset, members: int, epochs: int) -> list[Decision]:
-    """Train one ensemble for each cost of the data set, and decide on the test rows."""
-    from recuse import datasets
-    from recuse.estimators import RcRRegressor
-
-    (X, y), validation, (X_test, _) = datasets.split(data, repeat=0)
-    decisions = []
-    costs = _COSTS.get(data.name, data.costs)
-    with progress_bar("training at each cost", total=len(costs)) as done:
-        for count, cost in enumerate(costs, start=1):
-            model = RcRRegressor(cost=cost, epochs=epochs, n_members=members, random_state=0)
-            decisions.append(model.fit(X, y, validation=validation).decide(X_test))
-            done(count)
-    return decisions
-
-
-def _summary(curve: pd.DataFrame, target: str, n_rows: int) -> str:
-    """Describe the row of the table that saves most."""
-    alternative = curve[["always_accept", "always_reject"]].min(axis=1)
-    savings = (1 - curve["rcr_loss"] / alternative).to_numpy()
-    row, saved = curve.iloc[int(savings.argmax())], savings.max()
-    return (
-        f"\nIf a rejection costs {row['cost']:g} (as much as an error of {row['cost'] ** 0.5:.1f} "
-        f"in {target}), the model rejects {row['rejection_rate']:.0%} of the {n_rows} test rows. The mean loss "
-        f"per row is then [bold]{row['rcr_loss']:.3g}[/], against {row['always_accept']:.3g} for accepting all rows "
-        f"and {row['always_reject']:.3g} for rejecting all: [bold green]{saved:.0%} less[/] than the better of the two."
-    )
+    group, training = _GROUPS.get(data.name), _known_rows(data)
+    report.write(model, X_test, y_test, path, group=group, training=training, title=title)
+    return path

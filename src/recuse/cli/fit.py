@@ -62,6 +62,10 @@ def fit(
     test_share: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Share of the rows to test on, such as 0.2.")
     ] = None,
+    test_rows: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the rows of --test-share, for recuse certify and recuse report."),
+    ] = None,
     with_reviews: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Review queue of recuse serve, whose answers are learned, too.")
     ] = None,
@@ -87,6 +91,7 @@ def fit(
       recuse fit kw.parquet --target kw --cost-money error=10,error_cost=50,review_cost=18
       recuse fit visits.csv --target days --cost column:review_cost --groups patient
       recuse fit cars.csv --target mpg --cost 6 --method rcr --preset fast --test-share 0.2
+      recuse fit cars.csv --target mpg --cost 6 --test-share 0.3 --test-rows fresh.csv -o cars.recuse
       recuse fit cars.csv --target mpg --cost 6 --with-reviews reviews.sqlite -o cars.recuse
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
@@ -94,6 +99,8 @@ def fit(
         settings = Settings(method, preset, loss, seed, time_limit, jobs, groups is not None)
         if reviews_model is not None and with_reviews is None:
             raise UsageError("--reviews-model needs --with-reviews")
+        if test_rows is not None and not test_share:
+            raise UsageError("--test-rows needs --test-share, the share of the rows to write")
         job = _Job(
             data,
             Roles(tuple(target), choice.column, groups, weights, tuple(drop or ())),
@@ -106,6 +113,7 @@ def fit(
             Output(as_json, quiet),
             with_reviews,
             reviews_model,
+            test_rows,
         )
         job.run()
 
@@ -135,6 +143,7 @@ class _Job:
     output: Output
     reviews_path: Path | None = None
     reviews_model: str | None = None
+    test_rows: Path | None = None
 
     def run(self) -> None:
         from recuse.files.atomic import check_writable
@@ -142,7 +151,8 @@ class _Job:
         self.roles.check()
         for message in check_settings(self.settings):
             self.output.warn(message)
-        check_writable(self.model_path)  # before the training, which takes long
+        for path in (self.model_path, *([] if self.test_rows is None else [self.test_rows])):
+            check_writable(path)  # before the training, which takes long
         table, added = self._add_reviews(self._read())
         table, held = self._held_out(table)
         self._describe(table, added)
@@ -179,7 +189,7 @@ class _Job:
     def _held_out(self, table: LabelledTable) -> tuple[LabelledTable, Held | None]:
         """Return the training rows and the test rows, if there are any."""
         from recuse.files.names import source_name
-        from recuse.files.tables import read_table
+        from recuse.files.tables import read_table, write_table
 
         if self.test is not None:
             other = read_table(self.test, encoding=self.encoding, text_columns=text_columns(table.X))
@@ -187,6 +197,8 @@ class _Job:
             return table, Held(table_to_test(other, self.roles, source), f"rows of {source}")
         if self.test_share > 0:
             table, rest = split_rows(table, self.test_share, self.settings.seed)
+            if self.test_rows is not None:
+                write_table(rest.to_frame(), str(self.test_rows))
             return table, Held(rest, self._named("held-out rows, which the model was not fitted to"))
         return table, None
 

@@ -67,7 +67,7 @@ class Dataset:
 
 
 def names() -> list[str]:
-    """List the embedded tables.
+    """List the embedded tables, those of the paper first.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def names() -> list[str]:
     Examples
     --------
     >>> from recuse import datasets
-    >>> datasets.names()
+    >>> datasets.names()[:5]
     ['abalone', 'airfoil', 'auto_mpg', 'housing', 'concrete']
     """
     return list(_catalogue())
@@ -87,8 +87,8 @@ def load(name: str) -> Dataset:
 
     Parameters
     ----------
-    name : {"abalone", "airfoil", "auto_mpg", "housing", "concrete"}
-        Name of the table.
+    name : str
+        One of `names()`.
 
     Returns
     -------

@@ -32,7 +32,7 @@ def by_cost():
 
 def mixed_frame(rows=X):
     """The same rows with a category and gaps."""
-    frame = pd.DataFrame(rows, columns=list("abcde"))
+    frame = pd.DataFrame(rows.copy(), columns=list("abcde"))
     frame["kind"] = np.where(rows[:, 0] > 0, "up", "down")
     frame.loc[::7, "a"] = np.nan
     frame.loc[3::9, "kind"] = None

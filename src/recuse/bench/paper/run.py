@@ -16,12 +16,10 @@ from recuse.bench.paper.comparison import compare, lowest_accepted_loss
 from recuse.bench.paper.page import write_page
 from recuse.bench.paper.tables import side_by_side, summarise, write_csv
 from recuse.bench.runner import record_environment, run_groups, share_groups, table_groups
-from recuse.bench.spec import Paper
+from recuse.bench.spec import COMPARISON, Paper
 from recuse.bench.work_unit import SUPERVISED, Group
 
 __all__ = ["run_paper"]
-
-COMPARISON = "comparison"  # the table against other methods
 
 
 def run_paper(
@@ -121,7 +119,7 @@ def _rcr_mae(records: pd.DataFrame) -> pd.DataFrame:
 def _check(paper: Paper, tables: Sequence[str], datasets: Sequence[str] | None, costs: Sequence[float] | None) -> None:
     known_costs = sorted({cost for group in paper.costs.values() for cost in group})
     for name, given, known in (
-        ("tables", tables, [*paper.tables, COMPARISON]),
+        ("tables", tables, paper.table_names),
         ("datasets", datasets, list(paper.costs)),
         ("costs", costs, known_costs),
     ):

@@ -89,6 +89,14 @@ class LabelledTable:
     def __len__(self) -> int:
         return len(self.X)
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return all columns as one table."""
+        import pandas as pd
+
+        parts = (self.X, self.y, self.groups, self.weights)
+        table: pd.DataFrame = pd.concat([part for part in parts if part is not None], axis=1)
+        return table
+
     def take(self, rows: Any) -> LabelledTable:
         """Return some of the rows, by a mask."""
         groups, weights, judge = (

@@ -73,7 +73,7 @@ def _log1p(x: Value) -> Value:
 
 def silu(x: Value, *, inplace: bool = False) -> Value:
     """Return x sigmoid(x)."""
-    return x * sigmoid(x)
+    return x / (1.0 + (-x).unary("Exp"))  # ONNX Runtime before 1.30 fuses x sigmoid(x), for single precision only
 
 
 def gelu(x: Value, approximate: str = "none") -> Value:

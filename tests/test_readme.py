@@ -1,0 +1,45 @@
+"""The README: its blocks run, print what it shows, and its table is that of the results."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
+
+spec = importlib.util.spec_from_file_location("update_readme", ROOT / "tools" / "update_readme.py")
+readme = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(readme)
+
+
+def test_every_block_of_code_has_its_output():
+    assert [pair["language"] for pair in readme.pairs(PAGE)] == ["sh", "python", "sh"]
+    assert len(re.findall(r"^```(?:sh|python)$", PAGE, re.MULTILINE)) == 3
+
+
+@pytest.mark.parametrize("pair", readme.pairs(PAGE), ids=["demo", "python", "command line"])
+def test_a_block_prints_what_the_page_shows(pair, tmp_path):
+    printed = readme.run(pair["language"], pair["code"], tmp_path)
+    for line in pair["output"].splitlines():
+        found = readme.matching(line, printed)
+        assert found is not None or not line.strip(), f"nothing was printed like {line!r}:\n{printed}"
+        # other machines and versions round differently
+        assert readme.numbers(found or "") == pytest.approx(readme.numbers(line), rel=0.15)
+    for name in re.findall(r"(?:-o|--test-rows) (\S+)|^save\(model, \"(.*)\"\)", pair["code"], re.MULTILINE):
+        assert (tmp_path / "".join(name)).stat().st_size > 0
+
+
+def test_the_table_is_that_of_the_leaderboard():
+    results = (ROOT / "results" / "methods" / "README.md").read_text(encoding="utf-8")
+    ours = dict(re.findall(r"^\| ([^|]+) \| ([\d.]+) (?:\([^|]*\) )?\|", PAGE, re.MULTILINE))
+    theirs = dict(re.findall(r"^\| ([^|]+) \| ([\d.]+) \([^|]*\) \|", results, re.MULTILINE))
+    shown = {name: loss for name, loss in ours.items() if name in theirs}
+    assert len(shown) >= 4
+    assert shown == {name: theirs[name] for name in shown}
+
+
+def test_the_page_is_short_enough_to_read():
+    assert len(PAGE.splitlines()) < 170
+    assert (ROOT / "docs" / "images" / "cost_curve.png").stat().st_size < 100_000
