@@ -26,7 +26,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 NOTHING, SDIST = "nothing", "sdist"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = [extra for extra in PROJECT["optional-dependencies"] if extra != "dev"]
+EXTRAS = [extra for extra in PROJECT["optional-dependencies"] if extra not in ("dev", "docs")]  # of users
 # versions that differ from the tested ones, since MLflow requires older ones of other packages
 FREE = {"mlflow"}
 
