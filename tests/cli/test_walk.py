@@ -60,11 +60,11 @@ def test_fit_inspect_predict_evaluate(shell, tmp_path):
     assert predicted.stderr == (
         "warning: column city: 1 row with a category that training did not have, such as 'Bonn'\n"
     )
-    decisions = pd.read_csv(tmp_path / "decisions.csv", float_precision="round_trip")
+    decisions = pd.read_csv(tmp_path / "decisions.csv", dtype={"prediction": str})  # floats to the last bit, below
     assert list(decisions.columns) == ["prediction", "accepted", "score", "cost", "expected_loss"]
     new = pd.read_csv(tmp_path / "new.csv", dtype={"zip": str, "lift": str})
     decided = recuse.load(tmp_path / "m.recuse").decide(new)
-    np.testing.assert_array_equal(decisions["prediction"], decided.prediction)
+    np.testing.assert_array_equal(decisions["prediction"].map(float), decided.prediction)
     np.testing.assert_array_equal(decisions["accepted"], decided.accepted)
     assert f"{decided.accepted.sum()} accepted" in predicted.stdout
 

@@ -100,7 +100,7 @@ def _decide_by_paper(data: Dataset, costs: Sequence[float], members: int, epochs
     from recuse.estimators import RcRRegressor, fit_costs
 
     (X, y), validation, (X_test, _) = datasets.split(data, repeat=0)
-    model = RcRRegressor(epochs=epochs, n_members=members, random_state=0, verbose=True)
+    model = RcRRegressor(recipe="paper", epochs=epochs, n_members=members, random_state=0, verbose=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the table shows where rejection does not pay
         models = fit_costs(model, X, y, costs=costs, validation=validation)
