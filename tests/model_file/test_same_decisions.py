@@ -95,6 +95,18 @@ def test_training_rows_get_the_decisions_of_the_estimator(tmp_path):
     assert_same(model, recuse.load(tmp_path / "model.recuse"), TRAIN)
 
 
+@pytest.mark.parametrize(("count", "parts"), [(150, 2), (None, 1)])
+def test_the_mean_over_the_folds_and_over_divisions(count, parts, tmp_path):
+    """Fewer than 200 rows are divided into folds twice."""
+    learners = ["linear", "support_vectors"]
+    model = AutoRejector(6.0, learners=learners, risk_models=["boosting"], random_state=0).fit(TRAIN[:count], Y[:count])
+    copies = model._regressor.models[0]
+    assert len(copies) == 8
+    assert len(getattr(copies[0], "models", [copies[0]])) == parts
+    recuse.save(model, tmp_path / "model.recuse")
+    assert_same(model, recuse.load(tmp_path / "model.recuse"), NEW)
+
+
 @pytest.mark.parametrize("columns", [["weight", "sold"], ["sold"], ["sold", "town"], ["town", "sold", "weight"]])
 def test_dates_with_and_without_other_columns(columns, tmp_path):
     model = RiskRejector(Ridge(), cost=6.0, **QUICK).fit(FRAME[columns], Y)

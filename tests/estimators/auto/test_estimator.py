@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 
 from recuse import AutoRejector, datasets, theory
@@ -233,3 +234,21 @@ def test_a_memory_map_gives_the_model_of_the_array(tmp_path):
 def test_max_rows_is_a_number_of_rows(max_rows):
     with pytest.raises(ValueError, match="max_rows must be None or an integer >= 2"):
         AutoRejector(max_rows=max_rows).fit(X, Y)
+
+
+@pytest.mark.parametrize(("n_rows", "noise", "kept"), [(300, 1.0, True), (300, 0.01, False), (700, 1.0, False)])
+def test_the_mean_over_the_folds_is_kept_for_few_noisy_rows(n_rows, noise, kept):
+    X, y = rows(n_rows)
+    y = 3 * X[:, 0] + noise * (y - 3 * X[:, 0])
+    model = AutoRejector(cv=4, **{**QUICK, "learners": {"ridge": Ridge()}}).fit(X, y)
+    sizes = [len(copies) for copies in model._regressor.models]
+    assert sizes == [4 if kept else 1]
+    assert [len(risk.models) for risk in model._risk.models] == sizes
+    if kept:
+        folds = [copy.predict(model._encoder.transform(NEW)) for copy in model._regressor.models[0]]
+        np.testing.assert_allclose(model.predict(NEW), np.mean(folds, axis=0))
+
+
+def test_folds_that_leave_out_rows_are_not_kept():
+    model = AutoRejector(cv=TimeSeriesSplit(3), **QUICK).fit(X, Y)
+    assert {len(copies) for copies in model._regressor.models} == {1}

@@ -22,10 +22,21 @@ from recuse.losses import TargetLoss
 from recuse.tabular.folds import Split
 from recuse.tabular.rows import Rows
 
-__all__ = ["BlendPrediction", "BlendedRegressor", "BlendedRisk", "blend_regressors", "blend_risks", "risk_inputs"]
+__all__ = [
+    "BlendPrediction",
+    "BlendedRegressor",
+    "BlendedRisk",
+    "blend_regressors",
+    "blend_risks",
+    "keeps_folds",
+    "risk_inputs",
+]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+_FEW_ROWS = 600  # below this, the mean over the folds is fast enough
+_NOISY = 0.05  # share of the loss of a constant prediction above which averaging helps more than additional rows
 
 
 @dataclass(frozen=True)
@@ -45,10 +56,6 @@ class BlendPrediction:
         """Return some of the rows."""
         return BlendPrediction(self.each[:, rows], self.prediction[rows])
 
-    def of_models(self, models: Indices) -> BlendPrediction:
-        """Return some of the models; the prediction of the blend stays."""
-        return BlendPrediction(self.each[models], self.prediction)
-
 
 @dataclass(frozen=True)
 class BlendedRegressor:
@@ -57,7 +64,8 @@ class BlendedRegressor:
     Attributes
     ----------
     models : sequence of tuple
-        For each regressor, its fitted copies: one for each fold, or a single one fitted to all rows.
+        For each regressor, its fitted copies: one for each fold, or a single one fitted to all rows. The prediction of
+        a row is the mean over the copies.
     weights : ndarray of shape (regressor,)
     outputs : int
     """
@@ -180,23 +188,38 @@ def _weights_by_fold(weights_by: Callable[[Indices], Floats], parts: Sequence[In
     return overall, [weights_by(np.setdiff1d(everything, part)) for part in parts]
 
 
-def risk_inputs(features: Floats, novelty: Floats, blended: BlendPrediction, scale: float) -> Floats:
+def risk_inputs(features: Floats, novelty: Floats, prediction: Floats, scale: float) -> Floats:
     """Return the inputs of the risk models (row, input).
 
-    They are the features, the novelty, the prediction, and the difference of each regressor from the prediction.
+    They are the features, the novelty and the prediction. The differences among the regressors are left out, since they
+    raised the out-of-fold RcR loss.
 
     Parameters
     ----------
     features : ndarray of shape (row, feature)
     novelty : ndarray of shape (row,)
-    blended : BlendPrediction
+    prediction : ndarray of shape (row,) or (row, output)
     scale : float
         Standard deviation of the target.
     """
-    prediction = blended.prediction.reshape(len(features), -1) / scale
-    if len(blended.each) == 1:
-        return np.column_stack([features, novelty, prediction])
-    each = blended.each.reshape(len(blended.each), len(features), -1) / scale
-    difference = each - prediction  # (model, row, output)
-    spread = np.sqrt(np.square(difference).mean(axis=(0, 2)))
-    return np.column_stack([features, novelty, prediction, spread, *difference])
+    return np.column_stack([features, novelty, prediction.reshape(len(features), -1) / scale])
+
+
+def keeps_folds(prediction: Floats, rows: Rows, loss: TargetLoss) -> bool:
+    """Whether new rows are predicted by the mean over the models of the folds, instead of by models of all rows.
+
+    With few and noisy rows, the mean has the lower loss, since the models differ by chance. With little noise, the
+    additional rows help more.
+
+    Parameters
+    ----------
+    prediction : ndarray of shape (row,) or (row, output)
+        Out of fold, of all rows.
+    rows : Rows
+    loss : TargetLoss
+    """
+    if len(rows) >= _FEW_ROWS:
+        return False
+    constant = np.broadcast_to(np.average(rows.y, axis=0, weights=rows.weight), rows.y.shape)
+    of_constant = float(np.average(loss.of_rows(constant - rows.y), weights=rows.weight))
+    return float(np.average(loss.of_rows(prediction - rows.y), weights=rows.weight)) > _NOISY * of_constant

@@ -153,12 +153,12 @@ LEARNERS: Mapping[str, Learner] = {
 
 
 def _risk_extra_trees(n_rows: int, loss: TargetLoss) -> Any:
-    return ExtraTreesRegressor(**_forest_size(n_rows, trees=50), min_samples_leaf=5, max_features=0.5)
+    return ExtraTreesRegressor(**_forest_size(n_rows, trees=50), min_samples_leaf=3 if n_rows < _LONG else 10)
 
 
 def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
-    few = {"max_iter": 60, "max_leaf_nodes": 8, "min_samples_leaf": 20}
-    many = {"max_iter": 200, "min_samples_leaf": 200}
+    few = {"max_iter": 100, "max_leaf_nodes": 8, "min_samples_leaf": 20}
+    many = {"max_iter": 150, "max_leaf_nodes": 8, "min_samples_leaf": 50}
     size = few if n_rows < _MEDIUM else many
     return HistGradientBoostingRegressor(loss="poisson", learning_rate=0.05, early_stopping=False, **size)
 

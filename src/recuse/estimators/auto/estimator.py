@@ -19,6 +19,7 @@ from recuse.estimators.auto.blending import (
     BlendedRisk,
     BlendPrediction,
     blend_risks,
+    keeps_folds,
     risk_inputs,
 )
 from recuse.estimators.auto.candidates import (
@@ -42,7 +43,7 @@ from recuse.estimators.risk.model import CrossFittedRisk
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
 from recuse.tabular.encoder import TableEncoder, Unseen
-from recuse.tabular.folds import Split, check_folds, folds_of, splits_of_tested
+from recuse.tabular.folds import Split, check_folds, folds_of, is_partition, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import target_moments
 from recuse.validation import is_count, is_rate, require
@@ -61,9 +62,10 @@ class AutoRejector(RiskBasedRegressor):
     networks and boosted trees among these are also fitted with weights inverse to the noise of the rows. The regressor
     h is the weighted mean with the lowest out-of-fold loss of the rows that are likely to be accepted at costs near the
     given one. Risk models are fitted to its out-of-fold errors. Their inputs are the features, the distance to the
-    nearest training rows, the prediction and the disagreement among the regressors. The blend of the risk models has
-    the lowest out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost. The regressors and
-    risk models with a weight are then fitted again to all rows. The fitted model decides at any cost.
+    nearest training rows and the prediction. The blend of the risk models has the lowest out-of-fold RcR loss, averaged
+    over costs from a quarter to four times the given cost. The regressors and risk models with a weight are then fitted
+    again to all rows; for noisy tables of less than 600 rows, the mean over the models of the folds is used instead.
+    The fitted model decides at any cost.
 
     Parameters
     ----------
@@ -122,12 +124,13 @@ class AutoRejector(RiskBasedRegressor):
 
     Notes
     -----
-    The risk models learn from the errors of the folds, but new rows are predicted by regressors fitted to all rows,
-    which have a lower loss. With the squared error, the mean over the folds is better than each of them on average, by
-    the variance around it (Krogh and Vedelsby, 1995), and the regressors of all rows are better still. The ratio of the
-    two risks is estimated on interpolated rows, as a function of the risk, and the expected losses of new rows and of
-    `out_of_fold_` are lowered by it. The risks of `out_of_fold_` are also mapped to the distribution of those of new
-    rows. A power law from the risks to the expected losses is fitted to the out-of-fold losses, as in `RiskRejector`.
+    The risk models learn from the errors of the folds, but new rows are predicted by regressors fitted to all rows, or
+    by the mean over the folds. Both have a lower loss. With the squared error, the mean over the folds is better than
+    each of them on average, by the variance around it (Krogh and Vedelsby, 1995), and the regressors of all rows are
+    better still where there is little noise. The ratio of the two risks is estimated on interpolated rows, as a
+    function of the risk, and the expected losses of new rows and of `out_of_fold_` are lowered by it. The risks of
+    `out_of_fold_` are also mapped to the distribution of those of new rows. A power law from the risks to the expected
+    losses is fitted to the out-of-fold losses, as in `RiskRejector`.
 
     Examples
     --------
@@ -287,18 +290,17 @@ class AutoRejector(RiskBasedRegressor):
             weights, blended = interrupts.repeat(
                 lambda: run.blend(trials, splits, np.column_stack([features, novelty]))
             )
-            used = np.flatnonzero(weights)
             tested, folds = splits_of_tested(splits)
-            inputs = risk_inputs(
-                features[tested], novelty[tested], blended.of_models(used).take(tested), self._target_scale
-            )
+            inputs = risk_inputs(features[tested], novelty[tested], blended.prediction[tested], self._target_scale)
             error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
             residuals = Sample(inputs, error, rows.weight[tested])
             last_fits = sum(trial.last_fit for trial in _used(trials, weights))
             risk_trials = run.try_risk_models(risk_models, residuals, folds, last_fits)
             cross_fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
             risk_shares, risk = blend_risks(cross_fitted, error, rows.cost[tested], residuals.weight, folds)
-            of_folds = interrupts.repeat(lambda: self._adopt(run, trials, weights, risk_trials, risk_shares, residuals))
+            keep = is_partition(splits, len(rows)) and keeps_folds(blended.prediction, rows, self.loss_)
+            chosen = trials, weights, risk_trials, risk_shares
+            of_folds = interrupts.repeat(lambda: self._adopt(run, *chosen, residuals, keep))
         interrupts.repeat(lambda: self._learn_corrections(rows, features, splits, of_folds, random))
         expected = np.full(len(rows), np.nan)
         expected[tested] = 0.0
@@ -318,20 +320,23 @@ class AutoRejector(RiskBasedRegressor):
         risk_trials: list[Trial[CrossFittedRisk]],
         risk_weights: Floats,
         residuals: Sample,
+        keep: bool,
     ) -> FoldModels:
-        """Fit the models with a weight to all rows, keep these, and return those of the folds."""
+        """Keep the models of the folds or fit those with a weight to all rows, and return the models of the folds."""
         used, used_risks = _used(trials, weights), _used(risk_trials, risk_weights)
         outputs, weights, risk_weights = self._n_targets, weights[weights > 0], risk_weights[risk_weights > 0]
         self._novelty = Novelty.learn(run.features, run.random)
-        self._regressor = BlendedRegressor([(model,) for model in run.refit_regressors(used)], weights, outputs)
-        self._risk = BlendedRisk(run.refit_risks(used_risks, residuals), risk_weights)
         folds = BlendedRegressor([trial.fitted.models for trial in used if trial.fitted], weights, outputs)
         risks = BlendedRisk([trial.fitted for trial in used_risks if trial.fitted], risk_weights)
+        self._regressor, self._risk = folds, risks
+        if not keep:
+            self._regressor = BlendedRegressor([(model,) for model in run.refit_regressors(used)], weights, outputs)
+            self._risk = BlendedRisk(run.refit_risks(used_risks, residuals), risk_weights)
         first = BlendedRegressor([_first_division(copies) for copies in folds.models], weights, outputs)
         return FoldModels(
             lambda fold, features: first.of_copy(fold, features).prediction,
             lambda features: self._estimates(folds, risks, features),
-            refitted=True,
+            refitted=not keep,
         )
 
     def _report(
@@ -367,7 +372,7 @@ class AutoRejector(RiskBasedRegressor):
     def _estimates(self, regressor: BlendedRegressor, risk: BlendedRisk, features: Floats) -> tuple[Floats, Floats]:
         """Return predictions and risks (copy, row) of a blend."""
         copies, novelty = regressor.by_copy(features), self._novelty(features)
-        inputs = [risk_inputs(features, novelty, blended, self._target_scale) for blended in copies]
+        inputs = [risk_inputs(features, novelty, blended.prediction, self._target_scale) for blended in copies]
         return np.array([blended.prediction for blended in copies]), risk.by_fold(inputs)
 
 

@@ -68,17 +68,14 @@ def _risk_inputs(estimator: Any, features: Value, prediction: Value, spread: Val
 
 def auto_estimate(estimator: Any, table: EncodedTable) -> tuple[Value, Value]:
     """Return the prediction (row, output) and the expected loss (row, 1) of a fitted AutoRejector."""
-    regressor, scale = estimator._regressor, estimator._target_scale
-    each = [convert(model, table.features) for (model,) in regressor.models]
-    prediction = _weighted(each, regressor.weights)
-    parts = [table.features, _novelty(estimator._novelty, table.features), prediction / scale]
-    if len(each) > 1:
-        difference = [(one - prediction) / scale for one in each]
-        square = concat([one * one for one in difference], axis=1)
-        parts += [square.mean(axis=1, keepdims=True).unary("Sqrt"), *difference]
-    inputs = concat(parts, axis=1)
-    risks = [_mean(_risks(model, [inputs])) for model in estimator._risk.models]
-    return prediction, _expected_loss(estimator, _weighted(risks, estimator._risk.weights), table)
+    regressor, novelty = estimator._regressor, _novelty(estimator._novelty, table.features)
+    predictions = [
+        _weighted([convert(model, table.features) for model in models], regressor.weights)
+        for models in zip(*regressor.models, strict=True)  # the first copies, the second ones, and so on
+    ]
+    inputs = [concat([table.features, novelty, each / estimator._target_scale], axis=1) for each in predictions]
+    risks = [_mean(_risks(model, inputs)) for model in estimator._risk.models]
+    return _mean(predictions), _expected_loss(estimator, _weighted(risks, estimator._risk.weights), table)
 
 
 def _novelty(novelty: Novelty, features: Value) -> Value:

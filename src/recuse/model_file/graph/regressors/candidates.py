@@ -7,6 +7,7 @@ import numpy as np
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 from recuse.estimators.auto.models.risk_network import RiskNetwork
+from recuse.estimators.crossfitting import MeanOfRepeats
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import convert, converts
 
@@ -42,3 +43,9 @@ def _risk_network(model: RiskNetwork, x: Value) -> Value:
 @converts(PrecisionWeighted)
 def _precision_weighted(model: PrecisionWeighted, x: Value) -> Value:
     return convert(model.regressor_, x)
+
+
+@converts(MeanOfRepeats)
+def _mean_of_repeats(model: MeanOfRepeats, x: Value) -> Value:
+    first, *others = (convert(repeat, x) for repeat in model.models)
+    return sum(others, first) * (1 / len(model.models))
