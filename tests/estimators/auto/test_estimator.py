@@ -236,7 +236,10 @@ def test_max_rows_is_a_number_of_rows(max_rows):
         AutoRejector(max_rows=max_rows).fit(X, Y)
 
 
-@pytest.mark.parametrize(("n_rows", "noise", "kept"), [(300, 1.0, True), (300, 0.01, False), (700, 1.0, False)])
+@pytest.mark.parametrize(
+    ("n_rows", "noise", "kept"),
+    [(300, 1.0, True), (300, 0.01, False), (700, 1.0, False), (700, 3.0, True), (5000, 3.0, False)],
+)
 def test_the_mean_over_the_folds_is_kept_for_few_noisy_rows(n_rows, noise, kept):
     X, y = rows(n_rows)
     y = 3 * X[:, 0] + noise * (y - 3 * X[:, 0])
@@ -247,6 +250,11 @@ def test_the_mean_over_the_folds_is_kept_for_few_noisy_rows(n_rows, noise, kept)
     if kept:
         folds = [copy.predict(model._encoder.transform(NEW)) for copy in model._regressor.models[0]]
         np.testing.assert_allclose(model.predict(NEW), np.mean(folds, axis=0))
+
+
+def test_a_fast_fit_decides_by_one_model():
+    model = AutoRejector(preset="fast", **QUICK).fit(X, Y)
+    assert {len(copies) for copies in model._regressor.models} == {1}
 
 
 def test_folds_that_leave_out_rows_are_not_kept():

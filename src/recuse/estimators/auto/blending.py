@@ -35,8 +35,9 @@ __all__ = [
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-_FEW_ROWS = 600  # below this, the mean over the folds is fast enough
-_NOISY = 0.05  # share of the loss of a constant prediction above which averaging helps more than additional rows
+# (rows, share): of tables with fewer rows, the mean over the folds is used if their loss exceeds this share of that of
+# a constant prediction; then averaging helps more than additional rows. With more rows it makes decisions too slow.
+_NOISY = ((600, 0.05), (5_000, 0.25))
 
 
 @dataclass(frozen=True)
@@ -218,8 +219,7 @@ def keeps_folds(prediction: Floats, rows: Rows, loss: TargetLoss) -> bool:
     rows : Rows
     loss : TargetLoss
     """
-    if len(rows) >= _FEW_ROWS:
-        return False
+    share = next((share for count, share in _NOISY if len(rows) < count), np.inf)
     constant = np.broadcast_to(np.average(rows.y, axis=0, weights=rows.weight), rows.y.shape)
     of_constant = float(np.average(loss.of_rows(constant - rows.y), weights=rows.weight))
-    return float(np.average(loss.of_rows(prediction - rows.y), weights=rows.weight)) > _NOISY * of_constant
+    return float(np.average(loss.of_rows(prediction - rows.y), weights=rows.weight)) > share * of_constant

@@ -64,7 +64,7 @@ class AutoRejector(RiskBasedRegressor):
     given one. Risk models are fitted to its out-of-fold errors. Their inputs are the features, the distance to the
     nearest training rows and the prediction. The blend of the risk models has the lowest out-of-fold RcR loss, averaged
     over costs from a quarter to four times the given cost. The regressors and risk models with a weight are then fitted
-    again to all rows; for noisy tables of less than 600 rows, the mean over the models of the folds is used instead.
+    again to all rows; for noisy tables of less than 5,000 rows, the mean over the models of the folds is used instead.
     The fitted model decides at any cost.
 
     Parameters
@@ -97,9 +97,10 @@ class AutoRejector(RiskBasedRegressor):
         range, adds to the expected loss what blanking the column adds to the loss of held-out rows. With "error", the
         first two raise an error. "keep" uses all cells as they are; see `recuse.tabular.encoder.TableEncoder`.
     preset : {"fast", "balanced", "best"}, default="balanced"
-        "fast" takes about a second per thousand rows, with three folds and fewer models. "best" has ten folds, larger
-        ensembles of networks and, for tables of less than 1,000 rows, several divisions into folds, whose predictions
-        are averaged. The parameters `learners`, `risk_models` and `cv` replace those of the preset.
+        "fast" takes about a second per thousand rows, with three folds and fewer models, all fitted again to all rows,
+        so that decisions are fast too. "best" has ten folds, larger ensembles of networks and, for tables of less than
+        1,000 rows, several divisions into folds, whose predictions are averaged. The parameters `learners`,
+        `risk_models` and `cv` replace those of the preset.
     on_interrupt : {"raise", "keep"}, default="raise"
         With "keep", Ctrl-C ends the search: the models that are finished are blended, with a warning that names the
         missing ones. A second Ctrl-C, or one before any regressor was fitted to two folds, ends `fit`.
@@ -298,7 +299,8 @@ class AutoRejector(RiskBasedRegressor):
             risk_trials = run.try_risk_models(risk_models, residuals, folds, last_fits)
             cross_fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
             risk_shares, risk = blend_risks(cross_fitted, error, rows.cost[tested], residuals.weight, folds)
-            keep = is_partition(splits, len(rows)) and keeps_folds(blended.prediction, rows, self.loss_)
+            keep = preset.may_keep_folds and is_partition(splits, len(rows))
+            keep = keep and keeps_folds(blended.prediction, rows, self.loss_)
             chosen = trials, weights, risk_trials, risk_shares
             of_folds = interrupts.repeat(lambda: self._adopt(run, *chosen, residuals, keep))
         interrupts.repeat(lambda: self._learn_corrections(rows, features, splits, of_folds, random))

@@ -26,6 +26,9 @@ class Preset:
         Whether weighted variants are tried.
     members : int
         Networks of an ensemble, relative to the default.
+    may_keep_folds : bool
+        Whether the mean over the models of the folds may be used for new rows. Decisions then take several times as
+        long.
     """
 
     learners: tuple[str, ...] | None = None
@@ -34,6 +37,7 @@ class Preset:
     repeats: tuple[int, int] = (1, 1)
     weighted: bool = True
     members: int = 1
+    may_keep_folds: bool = True
 
     def n_folds(self, rows: int) -> int:
         """Return the number of folds.
@@ -58,7 +62,13 @@ class Preset:
 
 
 PRESETS: Mapping[str, Preset] = {
-    "fast": Preset(("boosting", "networks", "extra_trees"), ("extra_trees", "boosting"), (3, 3, 3), weighted=False),
+    "fast": Preset(
+        ("boosting", "networks", "extra_trees"),
+        ("extra_trees", "boosting"),
+        (3, 3, 3),
+        weighted=False,
+        may_keep_folds=False,
+    ),
     "balanced": Preset(repeats=(2, 1)),
     "best": Preset(folds=(10, 10, 5), repeats=(5, 3), members=2),
 }
