@@ -143,7 +143,7 @@ class RiskBasedRegressor(RejectingRegressor):
             self._fold_mean = FoldMean.of_one()
             if len(splits) > 1 and is_partition(list(splits), len(rows)):
                 between = interpolated_rows(features, self._encoder.slices, random)
-                new = self._model_estimates(None, between)[1].mean(axis=0)
+                new = self._model_estimates(None, between)[1].mean(axis=0) if folds.refitted else None
                 self._fold_mean = FoldMean.learn(*folds.estimates(between), self.loss_, new, refitted=folds.refitted)
             held_out = [
                 HeldOut(features[test], rows.y[test], partial(folds.predict, fold))
