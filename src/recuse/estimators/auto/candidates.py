@@ -84,7 +84,7 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
     return ExpandedFeatures(
         StackedMLPRegressor(
-            hidden=(64, 64),
+            hidden=(20, 30, 10) if _LONG <= n_rows < _HUGE else (64, 64),
             epochs=_epochs(n_rows),
             batch_size=_batch_size(n_rows),
             learning_rate=1e-2,
@@ -99,10 +99,10 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _epochs(n_rows: int) -> int:
-    """Return the epochs of a training; of a noisy table, more of them only fit the noise."""
+    """Return the epochs of a training; of a small and noisy table, more of them only fit the noise."""
     if n_rows < _LONG:
         return 60 if n_rows < _SMALL else 200
-    return 20 if n_rows < _LARGE or n_rows >= _HUGE else 15
+    return 60 if n_rows < _LARGE else 40 if n_rows < _HUGE else 20
 
 
 def _batch_size(n_rows: int) -> int:
