@@ -79,7 +79,8 @@ def test_repeated_measurements_share_a_fold():
     model = AutoRejector(**QUICK | {"learners": {"nearest": KNeighborsRegressor(3)}}, random_state=0).fit(X, y)
     new, new_level = random.uniform(-2, 2, size=(2000, 3)), 3 * random.normal(size=2000)
     promised = model.leaderboard_.query("name == 'blend'")["loss"].item()
-    assert promised == pytest.approx(np.mean((model.predict(new) - new_level) ** 2), rel=0.15)
+    # 20%, since the gain of the mean over the folds is an estimate; with copies on both sides it would be near 0
+    assert promised == pytest.approx(np.mean((model.predict(new) - new_level) ** 2), rel=0.2)
 
 
 def test_copies_of_a_row_with_different_costs_share_a_fold():
