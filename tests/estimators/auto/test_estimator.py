@@ -47,7 +47,7 @@ def complete():
 def test_everything_is_tried_by_default(complete):
     tried = complete.leaderboard_[complete.leaderboard_["rows"] > 0]
     assert set(tried[tried["part"] == "regressor"]["name"]) == {
-        "boosting", "networks", "extra_trees", "process", "linear", "support_vectors",
+        "boosting", "networks", "extra_trees", "process", "process_of_pieces", "linear", "support_vectors",
     }  # fmt: skip
     assert set(tried[tried["part"] == "risk"]["name"]) == {"extra_trees", "boosting", "network"}
 

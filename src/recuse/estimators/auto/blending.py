@@ -7,14 +7,21 @@ weights for new rows are fitted to all rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
-from recuse.estimators.auto.weights import regressor_weights, risk_weights, share_accepted, sparse_weights
+from recuse.estimators.auto.models.thinning import thinned
+from recuse.estimators.auto.weights import (
+    regressor_weights,
+    risk_weights,
+    share_accepted,
+    sparse_risk_weights,
+    sparse_weights,
+)
 from recuse.estimators.crossfitting import CrossFitted
 from recuse.estimators.risk.model import CrossFittedRisk
 from recuse.estimators.subestimators import predict
@@ -75,6 +82,11 @@ class BlendedRegressor:
     weights: Floats
     outputs: int
 
+    def thinned(self) -> BlendedRegressor:
+        """Return the blend with fewer trees in each copy of a forest."""
+        models = [tuple(thinned(copy, len(copies)) for copy in copies) for copies in self.models]
+        return replace(self, models=models)
+
     def of_copy(self, number: int, features: Floats) -> BlendPrediction:
         """Predict by the copy of this number of each regressor."""
         each = np.array([predict(copies[number], features, self.outputs).mean for copies in self.models])
@@ -91,6 +103,13 @@ class BlendedRisk:
 
     models: Sequence[CrossFittedRisk]
     weights: Floats
+
+    def thinned(self) -> BlendedRisk:
+        """Return the blend with fewer trees in each copy of a forest."""
+        models = [
+            replace(risk, models=tuple(thinned(each, len(risk.models)) for each in risk.models)) for risk in self.models
+        ]
+        return replace(self, models=models)
 
     def by_fold(self, inputs: Sequence[Floats]) -> Floats:
         """Return the risks (fold, row), given the inputs of each fold."""
@@ -151,7 +170,12 @@ def blend_regressors(
 
 
 def blend_risks(
-    fitted: Sequence[CrossFittedRisk], error: Floats, cost: Floats, weight: Floats, splits: Sequence[Split]
+    fitted: Sequence[CrossFittedRisk],
+    error: Floats,
+    cost: Floats,
+    weight: Floats,
+    splits: Sequence[Split],
+    sparse: bool = False,
 ) -> tuple[Floats, Floats]:
     """Blend risk models such that the out-of-fold RcR loss is lowest, averaged over costs around the given ones.
 
@@ -160,6 +184,8 @@ def blend_risks(
     fitted : sequence of CrossFittedRisk
     error, cost, weight : ndarray of shape (row,)
     splits : sequence of (train, test)
+    sparse : bool
+        Give no weight to risk models that are hardly needed. This costs some of the loss where rows are few and noisy.
 
     Returns
     -------
@@ -169,9 +195,10 @@ def blend_risks(
         Out-of-fold risk of the blend.
     """
     each = np.array([model.out_of_fold for model in fitted])
+    best = sparse_risk_weights if sparse else risk_weights
 
     def weights_by(rows: Indices) -> Floats:
-        return risk_weights(each[:, rows], error[rows], cost[rows], weight[rows])
+        return best(each[:, rows], error[rows], cost[rows], weight[rows])
 
     weights, of_fold = _weights_by_fold(weights_by, [test for _, test in splits])
     risk = np.empty_like(error)

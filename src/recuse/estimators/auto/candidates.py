@@ -84,7 +84,7 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
     return ExpandedFeatures(
         StackedMLPRegressor(
-            hidden=(20, 30, 10) if _LONG <= n_rows < _HUGE else (64, 64),
+            hidden=(64, 64) if _SMALL <= n_rows < _LONG or n_rows >= _HUGE else (20, 30, 10),
             epochs=_epochs(n_rows),
             batch_size=_batch_size(n_rows),
             learning_rate=1e-2,
@@ -129,6 +129,10 @@ def _process(n_rows: int, loss: TargetLoss) -> Any:
     return ExpandedFeatures(GaussianProcess())
 
 
+def _process_of_pieces(n_rows: int, loss: TargetLoss) -> Any:
+    return ExpandedFeatures(GaussianProcess(), "pieces")
+
+
 def _support_vectors(n_rows: int, loss: TargetLoss) -> Any:
     return ExpandedFeatures(SVR(C=10.0, epsilon=0.05), "none")
 
@@ -146,9 +150,10 @@ LEARNERS: Mapping[str, Learner] = {
     "boosting": Learner(_boosting, weighted=True),
     "networks": Learner(_networks, weighted=True),
     "extra_trees": Learner(_extra_trees, losses=_SYMMETRIC),
-    "process": Learner(_process, most_rows=5000, growth=2.0, losses=_SYMMETRIC),
+    "process": Learner(_process, most_rows=_HUGE, losses=_SYMMETRIC, weighted=True),
+    "process_of_pieces": Learner(_process_of_pieces, most_rows=_LONG, losses=_SYMMETRIC),
     "linear": Learner(_linear, losses=_SYMMETRIC),
-    "support_vectors": Learner(_support_vectors, most_rows=10_000, growth=2.0, losses=_SYMMETRIC),
+    "support_vectors": Learner(_support_vectors, most_rows=_MEDIUM, growth=2.0, losses=_SYMMETRIC),
 }
 
 
@@ -164,11 +169,18 @@ def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
-    if _LARGE <= n_rows < _HUGE:
+    if _MEDIUM <= n_rows < _HUGE:
+        few = n_rows < _LARGE
         return RiskNetwork(
-            epochs=15, batch_size=256, learning_rate=1e-2, decay=True, n_members=8, validation_fraction=0.05
+            hidden=(20, 30, 10),
+            epochs=60 if few else 30,
+            batch_size=128 if few else 256,
+            learning_rate=1e-2,
+            decay=True,
+            n_members=8,
+            validation_fraction=0.1 if few else 0.05,
         )
-    batch = 64 if n_rows < _LONG else 256 if n_rows < _LARGE else 1024
+    batch = 64 if n_rows < _LONG else 256 if n_rows < _MEDIUM else 1024
     updates = 4_000  # optimiser steps of a training
     return RiskNetwork(epochs=min(60, max(10, updates * batch // n_rows)), batch_size=batch)
 
@@ -185,7 +197,7 @@ def weighted_variants(learners: Mapping[str, Learner], n_rows: int) -> dict[str,
 
     Examples
     --------
-    >>> list(weighted_variants(choose(["boosting", "process"], LEARNERS, "learners"), n_rows=3000))
+    >>> list(weighted_variants(choose(["boosting", "linear"], LEARNERS, "learners"), n_rows=3000))
     ['boosting']
     """
     if n_rows < _MIN_ROWS_WEIGHTED:
@@ -198,8 +210,8 @@ def with_weighted(learners: Mapping[str, Learner], n_rows: int) -> dict[str, Lea
 
     Examples
     --------
-    >>> list(with_weighted(choose(["boosting", "process"], LEARNERS, "learners"), n_rows=3000))
-    ['boosting', 'process', 'boosting_weighted']
+    >>> list(with_weighted(choose(["boosting", "linear"], LEARNERS, "learners"), n_rows=3000))
+    ['boosting', 'linear', 'boosting_weighted']
     """
     weighted = weighted_variants(learners, n_rows)
     return {**learners, **{f"{name}_weighted": learner for name, learner in weighted.items()}}

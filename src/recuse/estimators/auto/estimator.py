@@ -57,9 +57,9 @@ Fitted = TypeVar("Fitted")
 class AutoRejector(RiskBasedRegressor):
     """Regression with rejection by a blend of several methods.
 
-    Boosted trees, small networks, extremely randomised trees, a Gaussian process, a linear model and support vectors
+    Boosted trees, small networks, extremely randomised trees, Gaussian processes, a linear model and support vectors
     are cross-fitted: first on some of the folds, then on all folds those that improve a blend there. From 2000 rows on,
-    networks and boosted trees among these are also fitted with weights inverse to the noise of the rows. The regressor
+    networks, boosted trees and processes are also fitted with weights inverse to the noise of the rows. The regressor
     h is the weighted mean with the lowest out-of-fold loss of the rows that are likely to be accepted at costs near the
     given one. Risk models are fitted to its out-of-fold errors. Their inputs are the features, the distance to the
     nearest training rows and the prediction. The blend of the risk models has the lowest out-of-fold RcR loss, averaged
@@ -76,8 +76,9 @@ class AutoRejector(RiskBasedRegressor):
         Time limit of `fit` in seconds. Learners that need more time are fitted to fewer rows or folds, or left out; see
         `leaderboard_`. The results then depend on the speed of the machine.
     learners : list of str or mapping of str to estimator, optional
-        Regressors to try: names among "boosting", "networks", "extra_trees", "process", "linear" and "support_vectors",
-        custom regressors, or both: ``{"ridge": Ridge(), "boosting": "boosting"}``. By default all that suit the table.
+        Regressors to try: names among "boosting", "networks", "extra_trees", "process", "process_of_pieces", "linear"
+        and "support_vectors", custom regressors, or both: ``{"ridge": Ridge(), "boosting": "boosting"}``. By default
+        all that suit the table.
     risk_models : list of str or mapping of str to estimator, optional
         Risk models to try: "extra_trees", "boosting", "network", or custom regressors.
     cv : int, splitter or iterable of (train, test), optional
@@ -298,9 +299,10 @@ class AutoRejector(RiskBasedRegressor):
             last_fits = sum(trial.last_fit for trial in _used(trials, weights))
             risk_trials = run.try_risk_models(risk_models, residuals, folds, last_fits)
             cross_fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
-            risk_shares, risk = blend_risks(cross_fitted, error, rows.cost[tested], residuals.weight, folds)
             keep = preset.may_keep_folds and is_partition(splits, len(rows))
             keep = keep and keeps_folds(blended.prediction, rows, self.loss_)
+            cost = rows.cost[tested]
+            risk_shares, risk = blend_risks(cross_fitted, error, cost, residuals.weight, folds, sparse=not keep)
             chosen = trials, weights, risk_trials, risk_shares
             of_folds = interrupts.repeat(lambda: self._adopt(run, *chosen, residuals, keep))
         interrupts.repeat(lambda: self._learn_corrections(rows, features, splits, of_folds, random))
@@ -330,7 +332,7 @@ class AutoRejector(RiskBasedRegressor):
         self._novelty = Novelty.learn(run.features, run.random)
         folds = BlendedRegressor([trial.fitted.models for trial in used if trial.fitted], weights, outputs)
         risks = BlendedRisk([trial.fitted for trial in used_risks if trial.fitted], risk_weights)
-        self._regressor, self._risk = folds, risks
+        self._regressor, self._risk = folds.thinned(), risks.thinned()
         if not keep:
             self._regressor = BlendedRegressor([(model,) for model in run.refit_regressors(used)], weights, outputs)
             self._risk = BlendedRisk(run.refit_risks(used_risks, residuals), risk_weights)

@@ -18,6 +18,7 @@ __all__ = [
     "regressor_weights",
     "risk_weights",
     "share_accepted",
+    "sparse_risk_weights",
     "sparse_weights",
 ]
 
@@ -26,7 +27,8 @@ Floats = NDArray[np.float64]
 _SPAN = 4.0  # costs from a quarter to four times the given cost are used
 _PRIOR = 25.0  # prior strength of equal weights, in pseudo-rows
 _TOLERANCE = 1e-6
-_NEEDED = 0.005  # relative increase of the loss without a model, below which the model is not needed
+# relative increase of the loss without a model, below which the model is not needed; the loss over costs varies less
+_NEEDED, _NEEDED_RISK = 0.005, 0.001
 
 
 def loss_over_costs(error: Floats, risk: Floats, cost: Floats) -> Floats:
@@ -172,12 +174,25 @@ def sparse_weights(predictions: Floats, target: Floats, weight: Floats, loss: Ta
         weights[models] = regressor_weights(predictions[models], target, weight, loss)
         return weights, float(loss.of_rows(np.tensordot(weights, predictions, 1) - target) @ share)
 
-    kept = np.arange(len(predictions))
+    return _without_needless(blend, len(predictions), _NEEDED)
+
+
+def _without_needless(blend: Callable[[NDArray[np.intp]], tuple[Floats, float]], models: int, needed: float) -> Floats:
+    """Leave out the model of the smallest weight as long as the loss rises by less than this share.
+
+    Parameters
+    ----------
+    blend : callable
+        Function from the models to their weights (model,), zero for others, and the loss.
+    models : int
+    needed : float
+    """
+    kept = np.arange(models)
     weights, lowest = blend(kept)
     while len(kept) > 1:
         fewer = np.delete(kept, weights[kept].argmin())
         without, value = blend(fewer)
-        if value > (1 + _NEEDED) * lowest:
+        if value > (1 + needed) * lowest:
             break
         kept, weights, lowest = fewer, without, min(value, lowest)
     return weights
@@ -203,3 +218,28 @@ def risk_weights(risks: Floats, error: Floats, cost: Floats, weight: Floats) -> 
         return float(loss_over_costs(error, risk, cost) @ share) / scale, risks @ (share * slope) / scale
 
     return convex_weights(mean_loss, len(risks), len(error))
+
+
+def sparse_risk_weights(risks: Floats, error: Floats, cost: Floats, weight: Floats) -> Floats:
+    """Return weights as `risk_weights` does, but zero for models without which the loss is hardly higher.
+
+    Parameters
+    ----------
+    risks, error, cost, weight
+        As in `risk_weights`.
+
+    Examples
+    --------
+    >>> error = np.random.RandomState(0).exponential(size=500) * np.linspace(0.1, 2, 500)
+    >>> risks = np.array([np.linspace(0.1, 2, 500), np.full(500, 5.0)])
+    >>> sparse_risk_weights(risks, error, np.ones(500), np.ones(500)).round(3)
+    array([1., 0.])
+    """
+    share = weight / weight.sum()
+
+    def blend(models: NDArray[np.intp]) -> tuple[Floats, float]:
+        weights = np.zeros(len(risks))
+        weights[models] = risk_weights(risks[models], error, cost, weight)
+        return weights, float(loss_over_costs(error, weights @ risks, cost) @ share)
+
+    return _without_needless(blend, len(risks), _NEEDED_RISK)

@@ -39,7 +39,8 @@ def interpolated_rows(features: Floats, slices: Sequence[slice], random: np.rand
     >>> interpolated_rows(features, [slice(0, 1), slice(1, 3)], np.random.RandomState(1)).shape
     (50, 3)
     """
-    pool = features[random.choice(len(features), min(len(features), _POOL), replace=False)]
+    drawn = features[random.choice(len(features), min(len(features), _POOL), replace=False)]
+    pool = np.unique(drawn, axis=0)  # a row and its copy would give a training row again
     parents = pool[random.choice(len(pool), min(len(pool), _ROWS), replace=False)]
     count = min(_NEIGHBOURS + 1, len(pool))
     near = NearestNeighbors(n_neighbors=count).fit(pool).kneighbors(parents, return_distance=False)

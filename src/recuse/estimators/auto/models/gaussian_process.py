@@ -7,21 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
-from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import (
-    ConstantKernel,
-    Hyperparameter,
-    Kernel,
-    NormalizedKernelMixin,
-    StationaryKernelMixin,
-    WhiteKernel,
-)
 from sklearn.utils import check_random_state
 
-__all__ = ["GaussianProcess", "RationalKernel"]
+__all__ = ["GaussianProcess"]
 
 Floats = NDArray[np.float64]
 
@@ -29,55 +20,35 @@ _LENGTHS = (1e-1, 1e3)  # in standard deviations of a feature
 _VARIANCE, _NOISE = (1e-2, 1e3), (1e-4, 2.0)  # for a target of unit variance
 _STEPS = 20
 _JITTER = 1e-10  # added to the diagonal, for the factorisation
-
-
-class RationalKernel(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
-    """The kernel 1 / (1 + d^2 / 2), where d is the distance in units of a length for each feature.
-
-    It is the rational quadratic kernel with the exponent 1, a mixture of Gaussian kernels of many widths. It needs
-    neither a root nor an exponential, so a decision takes a third of the time that a Matern kernel takes.
-
-    Parameters
-    ----------
-    length_scale : ndarray of shape (feature,), or float for one feature
-    length_scale_bounds : tuple of float
-
-    Examples
-    --------
-    >>> RationalKernel(np.array([2.0]))(np.array([[0.0], [4.0]])).round(3)
-    array([[1.   , 0.333],
-           [0.333, 1.   ]])
-    """
-
-    def __init__(self, length_scale: Floats | float, length_scale_bounds: tuple[float, float] = _LENGTHS) -> None:
-        self.length_scale = length_scale
-        self.length_scale_bounds = length_scale_bounds
-
-    @property
-    def hyperparameter_length_scale(self) -> Hyperparameter:
-        """Describe the lengths to the optimiser."""
-        return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, np.size(self.length_scale))
-
-    def __call__(self, X: Floats, Y: Floats | None = None, eval_gradient: bool = False) -> Any:
-        """Return the kernel (row, row) and, on request, its gradient by the logarithms of the lengths."""
-        rows = X / self.length_scale
-        others = rows if Y is None else Y / self.length_scale
-        kernel = 1 / (1 + cdist(rows, others, "sqeuclidean") / 2)
-        if not eval_gradient:
-            return kernel
-        return kernel, (kernel**2)[:, :, None] * (rows[:, None] - rows[None]) ** 2
+_BLOCK = 2000  # rows of the kernel matrix that are in memory at a time
 
 
 class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Gaussian process with a rational kernel, whose scales are learned from some of the rows, to bound the time.
 
+    The kernel is 1 / (1 + d^2 / 2), where d is the distance in units of a length for each feature. It is the rational
+    quadratic kernel with the exponent 1, a mixture of Gaussian kernels of many widths. It needs neither a root nor an
+    exponential, so a decision takes a third of the time that a Matern kernel takes.
+
+    A table of many rows is fitted by the projected process (Rasmussen and Williams, 2006, section 8.3.4): the mean of
+    the process is a sum of kernels at some of the rows, the centres, whose coefficients are fitted to all rows.
+
     Parameters
     ----------
-    scale_rows : int, default=300
+    scale_rows : int, default=800
         Number of rows that the scales are learned from.
-    most_rows : int, default=2000
-        Maximum number of rows to fit to; of a larger table, this many rows are drawn at random.
+    exact_rows : int, default=2000
+        Maximum number of rows of which each is a centre.
+    centres : int, default=1000
+        Number of centres of a larger table, drawn at random.
     random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    lengths_ : ndarray of shape (feature,)
+    centres_ : ndarray of shape (centre, feature)
+        In units of the lengths.
+    coefficients_ : ndarray of shape (centre,)
 
     Examples
     --------
@@ -88,59 +59,109 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, scale_rows: int = 300, most_rows: int = 2000, random_state: int | np.random.RandomState | None = None
+        self,
+        scale_rows: int = 800,
+        exact_rows: int = 2000,
+        centres: int = 1000,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.scale_rows = scale_rows
-        self.most_rows = most_rows
+        self.exact_rows = exact_rows
+        self.centres = centres
         self.random_state = random_state
 
     def fit(self, X: Any, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Learn the scales, then fit; the noise of a row of weight w is divided by w."""
         X, weight = np.asarray(X), np.ones(len(y)) if sample_weight is None else sample_weight
-        rows = check_random_state(self.random_state).permutation(len(y))[: self.most_rows]
-        some = rows[: self.scale_rows]
-        learned = _learned_kernel(X[some], y[some])
-        noise = learned.k2.noise_level / weight[rows]  # a weight of two equals two copies
-        self.process_ = GaussianProcessRegressor(learned.k1, alpha=noise, optimizer=None).fit(X[rows], y[rows])
+        order = check_random_state(self.random_state).permutation(len(y))
+        some = order[: self.scale_rows]
+        self.lengths_, ratio = _learned_scales(X[some], y[some], weight[some])
+        rows = X / self.lengths_
+        if len(y) <= self.exact_rows:
+            self.centres_ = rows
+            covariance = _kernel(rows, rows)
+            covariance[np.diag_indices_from(covariance)] += ratio / weight + _JITTER
+            self.coefficients_ = cho_solve(cho_factor(covariance), y)
+        else:
+            self.centres_ = rows[order[: self.centres]]
+            self.coefficients_ = _projection(rows, y, weight / ratio, self.centres_)
         return self
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the process for every row."""
-        return np.asarray(self.process_.predict(np.asarray(X)))
+        rows = np.asarray(X) / self.lengths_
+        parts = [_kernel(rows[block], self.centres_) @ self.coefficients_ for block in _blocks(len(rows))]
+        return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _learned_kernel(X: Floats, y: Floats) -> Any:
-    """Maximise the likelihood of the rows over the lengths, the variance and the noise."""
+def _kernel(rows: Floats, others: Floats) -> Floats:
+    """Return the kernel (row, other row) of rows in units of the lengths."""
+    values = rows @ (-others.T)  # half the squared distance is |r|^2 / 2 - r o + |o|^2 / 2
+    values += 0.5 * np.square(rows).sum(axis=1)[:, None] + 1
+    values += 0.5 * np.square(others).sum(axis=1)
+    np.maximum(values, 1.0, out=values)  # of a row and itself there is a rounding error
+    return np.reciprocal(values, out=values)
+
+
+def _blocks(rows: int) -> list[slice]:
+    return [slice(start, start + _BLOCK) for start in range(0, rows, _BLOCK)]
+
+
+def _projection(rows: Floats, y: Floats, precision: Floats, centres: Floats) -> Floats:
+    """Return the coefficients of the centres: the solution a of (C + K' P K) a = K' P y.
+
+    C is the kernel of the centres, K that of the rows and the centres, and P has the precisions, relative to the
+    variance of the process, on its diagonal.
+    """
+    matrix, right = _kernel(centres, centres), np.zeros(len(centres))
+    for block in _blocks(len(y)):
+        kernel = _kernel(rows[block], centres)
+        weighted = kernel * precision[block, None]
+        matrix += weighted.T @ kernel
+        right += weighted.T @ y[block]
+    matrix[np.diag_indices_from(matrix)] += _JITTER * np.trace(matrix)
+    return np.asarray(cho_solve(cho_factor(matrix), right))
+
+
+def _learned_scales(X: Floats, y: Floats, weight: Floats) -> tuple[Floats, float]:
+    """Maximise the likelihood of the rows; return the lengths and the noise relative to the variance of the process."""
     features = X.shape[1]
     start = np.append(np.full(features, np.log(features**0.5)), np.log([1.0, 0.1]))
     bounds = np.log([*[_LENGTHS] * features, _VARIANCE, _NOISE])
     # a bounded number of steps: the last digits of a length scale do not matter
-    options = {"maxiter": _STEPS}
-    found = minimize(_likelihood, start, args=(X, y), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    options, rows = {"maxiter": _STEPS}, (X, y, weight)
+    found = minimize(_likelihood, start, args=rows, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     variance, noise = np.exp(found.x[features:])
-    return ConstantKernel(variance) * RationalKernel(np.exp(found.x[:features])) + WhiteKernel(noise)
+    return np.exp(found.x[:features]), noise / variance
 
 
-def _likelihood(logarithms: Floats, X: Floats, y: Floats) -> tuple[float, Floats]:
+def _likelihood(logarithms: Floats, X: Floats, y: Floats, weight: Floats) -> tuple[float, Floats]:
     """Return the negative log-likelihood and its gradient by the logarithms of lengths, variance and noise.
 
     The gradient by the length of a feature x is the sum over pairs of rows of m (x - x')^2, with a matrix m of the
     pairs. It is computed as 2 (x^2 m 1 - x m x), so no array of all pairs and features is needed.
     """
-    features = X.shape[1]
+    features, diagonal = X.shape[1], np.diag_indices(len(y))
     variance, noise = np.exp(logarithms[features:])
     rows = X / np.exp(logarithms[:features])
-    kernel = 1 / (1 + cdist(rows, rows, "sqeuclidean") / 2)
+    kernel = _kernel(rows, rows)
     covariance = variance * kernel
-    covariance[np.diag_indices_from(covariance)] += noise + _JITTER
+    covariance[diagonal] += noise / weight + _JITTER
     try:
-        factor = cho_factor(covariance, lower=True)
+        factor, _ = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
         return np.inf, np.zeros_like(logarithms)
-    inverse = cho_solve(factor, np.eye(len(y)))
+    value = float(np.log(factor[diagonal]).sum())
+    inverse = np.tril(dpotri(factor, lower=1)[0])
+    inverse += inverse.T
+    inverse[diagonal] /= 2
     solved = inverse @ y
-    value = 0.5 * float(y @ solved) + float(np.log(np.diag(factor[0])).sum())
-    slope = 0.5 * (inverse - np.outer(solved, solved))  # by the covariance
-    pairs = slope * variance * kernel**2
+    value += 0.5 * float(y @ solved)
+    slope = inverse  # by the covariance
+    slope -= np.outer(solved, solved)
+    slope *= 0.5
+    by_kernel = slope * kernel
+    pairs = by_kernel * kernel
+    pairs *= variance
     by_length = 2 * (np.square(rows).T @ pairs.sum(axis=1) - np.einsum("ij,ij->j", rows, pairs @ rows))
-    return value, np.array([*by_length, variance * np.sum(slope * kernel), noise * np.trace(slope)])
+    return value, np.array([*by_length, variance * by_kernel.sum(), noise * np.sum(slope[diagonal] / weight)])

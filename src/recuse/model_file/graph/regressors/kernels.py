@@ -13,10 +13,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor, kernels
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR, NuSVR
 
-from recuse.estimators.auto.models.gaussian_process import GaussianProcess, RationalKernel
+from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
-from recuse.model_file.graph.conversion import convert, converts
+from recuse.model_file.graph.conversion import converts
 from recuse.model_file.graph.regressors.linear import affine, constant_rows
 
 __all__ = ["square_distances", "summed_differences"]
@@ -33,7 +33,6 @@ _PROCESS_KERNELS = (
     kernels.RBF,
     kernels.Sum,
     kernels.WhiteKernel,
-    RationalKernel,
 )
 _KERNELS = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian")
 
@@ -58,7 +57,10 @@ def summed_differences(x: Value, rows: Floats, function: Callable[[Value], Value
 
 @converts(GaussianProcess)
 def _process(model: GaussianProcess, x: Value) -> Value:
-    return convert(model.process_, x)
+    scale = 0.5**0.5
+    kernel = 1.0 / square_distances(x * (scale / model.lengths_), model.centres_ * scale, plus=1.0)
+    product: Value = kernel @ model.coefficients_[:, None]
+    return product
 
 
 @converts(GaussianProcessRegressor)
@@ -122,9 +124,6 @@ def _cells(kernel: Any, x: Value, rows: Floats) -> Value:
             return constant_rows(x, np.zeros(len(rows)))
         case kernels.DotProduct():
             return affine(x, rows, np.full(len(rows), kernel.sigma_0**2))
-        case RationalKernel():
-            scale = 0.5**0.5 / kernel.length_scale
-            return 1.0 / square_distances(x * scale, rows * scale, plus=1.0)
         case kernels.RationalQuadratic():
             scale = (2 * kernel.alpha) ** -0.5 / _lengths(kernel)
             return (square_distances(x * scale, rows * scale).unary("Relu") + 1.0) ** -float(kernel.alpha)

@@ -1,0 +1,67 @@
+"""The Gaussian process of AutoRejector."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RationalQuadratic
+
+from recuse.estimators.auto.models import gaussian_process
+from recuse.estimators.auto.models.gaussian_process import GaussianProcess
+
+
+def draw(rows, noise=0.1, seed=0):
+    random = np.random.RandomState(seed)
+    X = random.uniform(-2, 2, size=(rows, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.3 * X[:, 1] + noise * random.normal(size=rows)
+
+
+@pytest.fixture
+def known_scales(monkeypatch):
+    """Scales that are not learned."""
+    lengths, ratio = np.array([0.7, 1.4]), 0.05
+    monkeypatch.setattr(gaussian_process, "_learned_scales", lambda X, y, weight: (lengths, ratio))
+    return lengths, ratio
+
+
+def test_same_as_scikit_learn_with_the_same_scales(known_scales):
+    lengths, ratio = known_scales
+    (X, y), (X_new, _) = draw(60), draw(20, seed=1)
+    rival = GaussianProcessRegressor(RationalQuadratic(1.0, 1.0), alpha=ratio, optimizer=None).fit(X / lengths, y)
+    np.testing.assert_allclose(GaussianProcess().fit(X, y).predict(X_new), rival.predict(X_new / lengths), atol=1e-8)
+
+
+def test_projection_on_all_rows_is_the_exact_process(known_scales):
+    (X, y), (X_new, _) = draw(60), draw(20, seed=1)
+    weight = np.random.RandomState(2).uniform(0.5, 2.0, size=60)
+    exact = GaussianProcess().fit(X, y, weight)
+    projected = GaussianProcess(exact_rows=59, centres=60, random_state=0).fit(X, y, weight)
+    np.testing.assert_allclose(projected.predict(X_new), exact.predict(X_new), atol=1e-3)
+
+
+@pytest.mark.parametrize("exact_rows", [1000, 10])
+def test_a_weight_of_two_equals_two_copies(known_scales, exact_rows):
+    (X, y), (X_new, _) = draw(60), draw(20, seed=1)
+    settings = {"exact_rows": exact_rows, "centres": 120, "random_state": 0}
+    weighted = GaussianProcess(**settings).fit(X, y, np.full(60, 2.0))
+    copied = GaussianProcess(**settings).fit(np.vstack([X, X]), np.concatenate([y, y]))
+    np.testing.assert_allclose(weighted.predict(X_new), copied.predict(X_new), atol=1e-4)
+
+
+def test_projection_uses_all_rows():
+    (X, y), (X_new, clean) = draw(3000, noise=1.0), draw(500, noise=0.0, seed=1)
+    few = GaussianProcess(scale_rows=200, random_state=0).fit(X[:400], y[:400])
+    all_rows = GaussianProcess(scale_rows=200, exact_rows=400, centres=400, random_state=0).fit(X, y)
+    errors = [np.mean((model.predict(X_new) - clean) ** 2) for model in (few, all_rows)]
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_gradient_of_the_likelihood():
+    X, y = draw(40)
+    weight, at = np.random.RandomState(1).uniform(0.5, 2.0, size=40), np.log([0.8, 1.5, 1.2, 0.1])
+    numeric = approx_fprime(at, lambda each: gaussian_process._likelihood(each, X, y, weight)[0], 1e-6)
+    np.testing.assert_allclose(gaussian_process._likelihood(at, X, y, weight)[1], numeric, rtol=1e-4, atol=1e-4)
+
+
+def test_no_rows_to_predict():
+    assert GaussianProcess().fit(*draw(20)).predict(np.empty((0, 2))).shape == (0,)
