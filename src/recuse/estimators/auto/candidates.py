@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
@@ -22,11 +22,11 @@ from recuse.validation import require
 
 __all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "weighted_variants", "with_members", "with_weighted"]
 
-_SMALL = 600  # rows of a small table, where a short training is enough
-_LONG = 2_000  # rows below which networks have linear pieces of the features and a long training
+_SMALL = 600  # rows of a small table, for which trainings are short
+_LONG = 2_000  # rows below which networks and a process have linear pieces of the features
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
-_HUGE = 100_000  # rows from which networks have fewer members and larger batches, to save time
+_HUGE = 100_000  # rows from which networks have fewer members and larger batches, and no process is tried
 _PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
 
@@ -81,40 +81,42 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
     return ExpandedFeatures(trees, "none")
 
 
+@dataclass(frozen=True)
+class _Recipe:
+    """How networks are trained on tables of fewer than `rows` rows."""
+
+    rows: float
+    hidden: tuple[int, ...]
+    epochs: int
+    batch_size: int
+    n_members: int
+    validation_fraction: float = 0.1
+    expansion: Literal["pieces", "ranks"] = "ranks"
+
+
+_RECIPES = (
+    _Recipe(_SMALL, (20, 30, 10), 60, 64, 8, expansion="pieces"),  # more epochs only fit the noise
+    _Recipe(_LONG, (64, 64), 200, 64, 4, expansion="pieces"),
+    _Recipe(_LARGE, (20, 30, 10), 60, 128, 8),
+    _Recipe(_HUGE, (20, 30, 10), 40, 256, 12, 0.05),
+    _Recipe(np.inf, (64, 64), 20, 1024, 4, 0.05),
+)
+
+
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(
-        StackedMLPRegressor(
-            hidden=(64, 64) if _SMALL <= n_rows < _LONG or n_rows >= _HUGE else (20, 30, 10),
-            epochs=_epochs(n_rows),
-            batch_size=_batch_size(n_rows),
-            learning_rate=1e-2,
-            decay=True,
-            n_members=_members(n_rows),
-            validation_fraction=0.1 if n_rows < _LARGE else 0.05,
-            loss=loss,
-        ),
-        "pieces" if n_rows < _LONG else "ranks",
-        scale_target=False,  # the networks scale it themselves, together with the loss
+    recipe = next(recipe for recipe in _RECIPES if n_rows < recipe.rows)
+    networks = StackedMLPRegressor(
+        hidden=recipe.hidden,
+        epochs=recipe.epochs,
+        batch_size=recipe.batch_size,
+        learning_rate=1e-2,
+        decay=True,
+        n_members=recipe.n_members,
+        validation_fraction=recipe.validation_fraction,
+        loss=loss,
     )
-
-
-def _epochs(n_rows: int) -> int:
-    """Return the epochs of a training; of a small and noisy table, more of them only fit the noise."""
-    if n_rows < _LONG:
-        return 60 if n_rows < _SMALL else 200
-    return 60 if n_rows < _LARGE else 40 if n_rows < _HUGE else 20
-
-
-def _batch_size(n_rows: int) -> int:
-    if n_rows < _LONG:
-        return 64
-    return 128 if n_rows < _LARGE else 256 if n_rows < _HUGE else 1024
-
-
-def _members(n_rows: int) -> int:
-    if _LARGE <= n_rows < _HUGE:
-        return 12
-    return 8 if n_rows < _SMALL or _LONG <= n_rows < _LARGE else 4
+    # the networks scale the target themselves, together with the loss
+    return ExpandedFeatures(networks, recipe.expansion, scale_target=False)
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
