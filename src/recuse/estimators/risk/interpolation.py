@@ -40,7 +40,8 @@ def interpolated_rows(features: Floats, slices: Sequence[slice], random: np.rand
     (50, 3)
     """
     drawn = features[random.choice(len(features), min(len(features), _POOL), replace=False)]
-    pool = np.unique(drawn, axis=0)  # a row and its copy would give a training row again
+    _, first = np.unique(drawn, axis=0, return_index=True)
+    pool = drawn[np.sort(first)]  # without copies: a row and its copy would give a training row again
     parents = pool[random.choice(len(pool), min(len(pool), _ROWS), replace=False)]
     count = min(_NEIGHBOURS + 1, len(pool))
     near = NearestNeighbors(n_neighbors=count).fit(pool).kneighbors(parents, return_distance=False)
