@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 from recuse.estimators.auto.models.risk_network import RiskNetwork
+from recuse.estimators.auto.models.risk_process import RiskProcess
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.subestimators import check_subestimator
 from recuse.losses import Absolute, Huber, Pinball, Squared, TargetLoss
@@ -22,6 +23,7 @@ from recuse.validation import require
 
 __all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "weighted_variants", "with_members", "with_weighted"]
 
+_FEW = 500  # rows below which the scales of a process of the risk are too uncertain
 _SMALL = 600  # rows of a small table, for which trainings are short
 _LONG = 2_000  # rows below which networks and a process have linear pieces of the features
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
@@ -39,8 +41,8 @@ class Learner:
     ----------
     build : callable
         Builds an unfitted regressor from the number of rows and the loss.
-    most_rows : int, optional
-        Maximum number of rows; it is left out for larger tables.
+    most_rows, least_rows : int, optional
+        Range of the number of rows; it is left out for larger and smaller tables.
     growth : float
         The time of a fit is proportional to this power of the number of rows.
     losses : tuple of type
@@ -54,10 +56,12 @@ class Learner:
     growth: float = 1.0
     losses: tuple[type[TargetLoss], ...] = (TargetLoss,)
     weighted: bool = False
+    least_rows: int = 0
 
     def suits(self, n_rows: int, loss: TargetLoss) -> bool:
         """Whether the candidate is suitable for this number of rows and this loss."""
-        return isinstance(loss, self.losses) and (self.most_rows is None or n_rows <= self.most_rows)
+        most = np.inf if self.most_rows is None else self.most_rows
+        return isinstance(loss, self.losses) and self.least_rows <= n_rows <= most
 
 
 def _boosting(n_rows: int, loss: TargetLoss) -> Any:
@@ -92,25 +96,31 @@ class _Recipe:
     n_members: int
     validation_fraction: float = 0.1
     expansion: Literal["pieces", "ranks"] = "ranks"
+    learning_rate: float = 1e-2
+    decay: bool = True
 
 
 _RECIPES = (
     _Recipe(_SMALL, (20, 30, 10), 60, 64, 8, expansion="pieces"),  # more epochs only fit the noise
     _Recipe(_LONG, (64, 64), 200, 64, 4, expansion="pieces"),
-    _Recipe(_LARGE, (20, 30, 10), 60, 128, 8),
-    _Recipe(_HUGE, (20, 30, 10), 40, 256, 12, 0.05),
+    _Recipe(_LARGE, (12, 16, 8), 60, 128, 16, learning_rate=3e-2),
+    _Recipe(_HUGE, (12, 16, 8), 40, 256, 16, 0.05, learning_rate=3e-2),
     _Recipe(np.inf, (64, 64), 20, 1024, 4, 0.05),
 )
 
 
+def _recipe(recipes: Sequence[_Recipe], n_rows: int) -> _Recipe:
+    return next(recipe for recipe in recipes if n_rows < recipe.rows)
+
+
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
-    recipe = next(recipe for recipe in _RECIPES if n_rows < recipe.rows)
+    recipe = _recipe(_RECIPES, n_rows)
     networks = StackedMLPRegressor(
         hidden=recipe.hidden,
         epochs=recipe.epochs,
         batch_size=recipe.batch_size,
-        learning_rate=1e-2,
-        decay=True,
+        learning_rate=recipe.learning_rate,
+        decay=recipe.decay,
         n_members=recipe.n_members,
         validation_fraction=recipe.validation_fraction,
         loss=loss,
@@ -170,27 +180,37 @@ def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
     return HistGradientBoostingRegressor(loss="poisson", learning_rate=0.05, early_stopping=False, **size)
 
 
+_RISK_RECIPES = (
+    _Recipe(_LONG, (32, 32), 60, 64, 4, 0.2, learning_rate=3e-3, decay=False),
+    _Recipe(_MEDIUM, (12, 16, 8), 60, 128, 16, 0.2, learning_rate=3e-2),
+    _Recipe(_LARGE, (12, 16, 8), 60, 128, 16, learning_rate=3e-2),
+    _Recipe(_HUGE, (12, 16, 8), 30, 256, 16, 0.05, learning_rate=3e-2),
+    _Recipe(np.inf, (32, 32), 10, 1024, 4, 0.2, learning_rate=3e-3, decay=False),
+)
+
+
 def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
-    if _MEDIUM <= n_rows < _HUGE:
-        few = n_rows < _LARGE
-        return RiskNetwork(
-            hidden=(20, 30, 10),
-            epochs=60 if few else 30,
-            batch_size=128 if few else 256,
-            learning_rate=1e-2,
-            decay=True,
-            n_members=8,
-            validation_fraction=0.1 if few else 0.05,
-        )
-    batch = 64 if n_rows < _LONG else 256 if n_rows < _MEDIUM else 1024
-    updates = 4_000  # optimiser steps of a training
-    return RiskNetwork(epochs=min(60, max(10, updates * batch // n_rows)), batch_size=batch)
+    recipe = _recipe(_RISK_RECIPES, n_rows)
+    return RiskNetwork(
+        hidden=recipe.hidden,
+        epochs=recipe.epochs,
+        batch_size=recipe.batch_size,
+        learning_rate=recipe.learning_rate,
+        decay=recipe.decay,
+        n_members=recipe.n_members,
+        validation_fraction=recipe.validation_fraction,
+    )
+
+
+def _risk_process(n_rows: int, loss: TargetLoss) -> Any:
+    return RiskProcess()
 
 
 RISK_MODELS: Mapping[str, Learner] = {
     "extra_trees": Learner(_risk_extra_trees),
     "boosting": Learner(_risk_boosting),
     "network": Learner(_risk_network),
+    "process": Learner(_risk_process, least_rows=_FEW, most_rows=_HUGE),
 }
 
 

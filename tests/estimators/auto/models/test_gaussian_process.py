@@ -6,7 +6,7 @@ from scipy.optimize import approx_fprime
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RationalQuadratic
 
-from recuse.estimators.auto.models import gaussian_process
+from recuse.estimators.auto.models import gaussian_process, process_kernel
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 
 
@@ -20,7 +20,7 @@ def draw(rows, noise=0.1, seed=0):
 def known_scales(monkeypatch):
     """Scales that are not learned."""
     lengths, ratio = np.array([0.7, 1.4]), 0.05
-    monkeypatch.setattr(gaussian_process, "_learned_scales", lambda X, y, weight: (lengths, ratio))
+    monkeypatch.setattr(gaussian_process, "learned_scales", lambda X, y, weight: (lengths, ratio))
     return lengths, ratio
 
 
@@ -59,8 +59,8 @@ def test_projection_uses_all_rows():
 def test_gradient_of_the_likelihood():
     X, y = draw(40)
     weight, at = np.random.RandomState(1).uniform(0.5, 2.0, size=40), np.log([0.8, 1.5, 1.2, 0.1])
-    numeric = approx_fprime(at, lambda each: gaussian_process._likelihood(each, X, y, weight)[0], 1e-6)
-    np.testing.assert_allclose(gaussian_process._likelihood(at, X, y, weight)[1], numeric, rtol=1e-4, atol=1e-4)
+    numeric = approx_fprime(at, lambda each: process_kernel._likelihood(each, X, y, weight)[0], 1e-6)
+    np.testing.assert_allclose(process_kernel._likelihood(at, X, y, weight)[1], numeric, rtol=1e-4, atol=1e-4)
 
 
 def test_no_rows_to_predict():

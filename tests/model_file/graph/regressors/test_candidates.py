@@ -9,6 +9,7 @@ from graph_runs import assert_same_prediction, new_rows, training_rows
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 from recuse.estimators.auto.models.risk_network import RiskNetwork
+from recuse.estimators.auto.models.risk_process import RiskProcess
 
 
 @pytest.mark.parametrize("expansion", ["ranks", "pieces", "none"])
@@ -25,6 +26,14 @@ def test_risk_network_is_clipped():
     model = RiskNetwork(epochs=1, random_state=0).fit(X, y**2)
     model.networks_ = ExpandedFeatures(Ridge(), scale_target=False).fit(X, np.log(y**2))
     model.limits_, model.floor_ = np.array([-2.0, 1.0]), 0.2
+    assert_same_prediction(model, new_rows(X))
+
+
+def test_risk_process_is_clipped():
+    X, y = training_rows()
+    model = RiskProcess(random_state=0).fit(X, y**2)
+    predicted = model.predict(new_rows(X))
+    model.limits_ = np.quantile(np.log(predicted), [0.2, 0.8])
     assert_same_prediction(model, new_rows(X))
 
 

@@ -14,6 +14,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR, NuSVR
 
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
+from recuse.estimators.auto.models.risk_process import RiskProcess
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import converts
@@ -57,6 +58,16 @@ def summed_differences(x: Value, rows: Floats, function: Callable[[Value], Value
 
 @converts(GaussianProcess)
 def _process(model: GaussianProcess, x: Value) -> Value:
+    return _rational(model, x)
+
+
+@converts(RiskProcess)
+def _risk_process(model: RiskProcess, x: Value) -> Value:
+    return (_rational(model, x) + model.level_).clip(*model.limits_).unary("Exp")
+
+
+def _rational(model: GaussianProcess | RiskProcess, x: Value) -> Value:
+    """Return the sum of the rational kernels at the centres, times their coefficients."""
     scale = 0.5**0.5
     kernel = 1.0 / square_distances(x * (scale / model.lengths_), model.centres_ * scale, plus=1.0)
     product: Value = kernel @ model.coefficients_[:, None]

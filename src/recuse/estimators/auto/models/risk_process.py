@@ -1,0 +1,110 @@
+"""Gaussian process of the logarithm of the expected loss, fitted with the gamma deviance.
+
+The deviance is minimised by Fisher scoring (McCullagh and Nelder, 1989): with a logarithmic link, its weights are the
+same for all rows. So each step is a regression of the working response log R + e/R - 1 on the same kernel matrix, which
+is factorised once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+
+from recuse.estimators.auto.models.process_kernel import Projection, kernel_sum, learned_scales
+
+__all__ = ["RiskProcess"]
+
+Floats = NDArray[np.float64]
+
+_MAX_RATIO = 10.0  # of a loss and the expected one; larger ones count as this, so that no row dominates
+_ROUNDS = 3  # of learning the scales, each from the working response of the one before; one is not enough
+_STEPS = 10
+_TOLERANCE = 1e-3  # of the logarithm of the expected loss
+_TAIL = 0.005  # share of the training rows at either end beyond which predictions are clipped
+
+
+class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Gaussian process regression of a target >= 0 by its logarithm, with the gamma deviance.
+
+    The kernel and its scales are those of `GaussianProcess`: inputs that do not matter get a long length. Predictions
+    are clipped to the range of 99% of the predictions of the training rows.
+
+    Parameters
+    ----------
+    scale_rows : int, default=500
+        Number of rows that the scales are learned from.
+    centres : int, default=1000
+        Maximum number of rows that are centres of kernels, drawn at random.
+    random_state : int, RandomState or None, default=None
+
+    Examples
+    --------
+    >>> random = np.random.RandomState(0)
+    >>> X = random.uniform(size=(500, 1))
+    >>> error = (0.1 + X[:, 0]) * random.exponential(size=500)
+    >>> low, high = RiskProcess(random_state=0).fit(X, error).predict(np.array([[0.1], [0.9]]))
+    >>> bool(0.1 < low < 0.3 and 0.8 < high < 1.2)
+    True
+    """
+
+    lengths_: Floats
+    centres_: Floats
+    coefficients_: Floats
+    level_: float
+    limits_: Floats
+
+    def __init__(
+        self, scale_rows: int = 500, centres: int = 1000, random_state: int | np.random.RandomState | None = None
+    ) -> None:
+        self.scale_rows = scale_rows
+        self.centres = centres
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Floats, sample_weight: Floats | None = None) -> Self:
+        """Fit to losses y >= 0."""
+        X, weight = np.asarray(X), np.ones(len(y)) if sample_weight is None else sample_weight / sample_weight.mean()
+        order = check_random_state(self.random_state).permutation(len(y))
+        mean = float(np.average(y, weights=weight)) or 1.0
+        loss, some = y / mean, order[: self.scale_rows]
+        self.lengths_, ratio = _scales(X[some], loss[some], weight[some])
+        rows = X / self.lengths_
+        self.centres_ = rows[order[: self.centres]]
+        self.coefficients_, logarithm = _fisher_scoring(rows, loss, weight / ratio, self.centres_)
+        self.level_ = float(np.log(mean))
+        self.limits_ = np.quantile(logarithm, [_TAIL, 1 - _TAIL]) + self.level_
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Predict the expected loss of every row."""
+        logarithm = kernel_sum(np.asarray(X) / self.lengths_, self.centres_, self.coefficients_)
+        return np.asarray(np.exp((logarithm + self.level_).clip(*self.limits_)))
+
+
+def _scales(X: Floats, loss: Floats, weight: Floats) -> tuple[Floats, float]:
+    """Learn the lengths and the ratio of noise and variance from working responses of unit variance."""
+    logarithm = np.zeros(len(loss))
+    for _ in range(_ROUNDS):
+        response = _working_response(logarithm, loss)
+        lengths, ratio = learned_scales(X, response / (response.std() or 1.0), weight)
+        rows = X / lengths
+        _, logarithm = _fisher_scoring(rows, loss, weight / ratio, rows)
+    return lengths, ratio
+
+
+def _fisher_scoring(rows: Floats, loss: Floats, precision: Floats, centres: Floats) -> tuple[Floats, Floats]:
+    """Minimise the penalised gamma deviance; return the coefficients (centre,) and the log risk (row,)."""
+    logarithm, projection = np.zeros(len(loss)), Projection(rows, precision, centres)
+    for _ in range(_STEPS):
+        coefficients = projection.coefficients(_working_response(logarithm, loss))
+        before, logarithm = logarithm, kernel_sum(rows, centres, coefficients)
+        if np.abs(logarithm - before).max() < _TOLERANCE:
+            break
+    return coefficients, logarithm
+
+
+def _working_response(logarithm: Floats, loss: Floats) -> Floats:
+    return np.asarray(logarithm + np.minimum(loss * np.exp(-logarithm), _MAX_RATIO) - 1)
