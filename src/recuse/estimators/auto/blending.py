@@ -154,6 +154,8 @@ def blend_regressors(
     seed = int(random.randint(2**31 - 1))
 
     def weights_by(some: Indices) -> Floats:
+        if len(each) == 1:
+            return np.ones(1)
         predictions, targets, weight = each[:, some], target[some], rows.weight[some]
         first = np.tensordot(regressor_weights(predictions, targets, weight, loss), predictions, 1)
         error = loss.of_rows(first - targets)

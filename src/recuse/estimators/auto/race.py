@@ -34,6 +34,7 @@ _SAMPLE = 0.4  # share of the folds that regressors are selected on
 _MIN_ROWS = 2000  # a fit to fewer rows of a larger table is worse than none
 _NEGLIGIBLE = 0.02  # weight in a blend of all, below which a regressor is left out
 _MARGIN = 0.95  # share of the remaining time that is planned
+_NO_TIME = "left out: no time"
 _SAFE = 0.5  # share of the time that a stack of folds may be predicted to take without a fit of one fold before
 
 
@@ -165,25 +166,24 @@ class Race:
         for turn, entrant in enumerate(sorted(entrants, key=lambda entrant: entrant.per_round)):
             needed = not any(other.done >= 2 for other in self.entrants)  # there must be a model
             if not self._fit_into_time(entrant, len(entrants) - turn, needed=needed):
-                entrant.note = "left out: no time"
+                entrant.note = _NO_TIME
                 continue
             together = entrant.fits.together and self._seconds(entrant, count) < _SAFE * self._left()
-            self._fit(entrant, range(count if together else 1))
+            self._fit(entrant, range(count if together else min(count, self._processes)))
             leader = next((other for other in self.entrants if other.runs and other.name == self._leader()), entrant)
             others = 0.0 if leader is entrant else self._seconds(leader)
             if needed or (not entrant.late and self._seconds(entrant) + others <= self._left()):
-                self._fit(entrant, entrant.fits.missing[: count - entrant.done])
-            if entrant.done < 2:
-                entrant.note = "left out: no time"
+                self._fit(entrant, entrant.fits.missing[: max(count - entrant.done, 0)])
+            if entrant.done < count:
+                entrant.note = _NO_TIME
 
     def _predict_time(self, entrant: _Entrant, entrants: int) -> None:
         """Set the predicted time of a fit, by trial fits where it is not known."""
-        start = time.monotonic()
         timing = self.timings.get(entrant.name)
         if timing is None:
             estimator, growth = entrant.learner.build(entrant.rows, self.loss), entrant.learner.growth
             timing = measured_time(estimator, growth, self.sample, entrant.rows, self._left() / entrants)
-        entrant.spent, entrant.timing = time.monotonic() - start, timing
+        entrant.spent, entrant.timing = timing.trials, timing
         entrant.per_round = self._predicted(entrant, self._training_rows(entrant.rows))
 
     def _fit_into_time(self, entrant: _Entrant, remaining: int, *, needed: bool) -> bool:
@@ -214,36 +214,47 @@ class Race:
     def _complete(self) -> None:
         """Fit the selected regressors to the other folds; if the time is too short, the most useful of them."""
         while True:
-            chosen = self._affordable([entrant for entrant in self.entrants if entrant.runs])
-            entrant = next((entrant for entrant in chosen if entrant.fits.missing and not entrant.late), None)
+            chosen = self._affordable()
+            entrant = next((entrant for entrant in chosen if entrant.fits.missing), None)
             if entrant is None:
-                return
+                break
             missing = entrant.fits.missing
             if self.budget.limited and len(chosen) == 1:  # the last one: as many folds as possible
                 rounds = self._left() / entrant.per_round if entrant.per_round > 0 else self.folds
                 missing = missing[: max(int(rounds), 0) * (1 if entrant.fits.together else self._processes)]
-                if not missing:
-                    return
+            if not missing:
+                break
             self._fit(entrant, missing)
+        self._use_remaining_time()
 
-    def _affordable(self, running: list[_Entrant]) -> list[_Entrant]:
+    def _affordable(self) -> list[_Entrant]:
         """Leave out regressors until there is time for all folds of the others.
 
         The first to be left out is the one without which the loss of the blend rises the least, for the time it takes.
         """
-        chosen = list(running)
-        while len(chosen) > 1 and sum(self._seconds(entrant) for entrant in chosen) > self._left():
-            loss = self._blend_loss(chosen)
-
-            def price(entrant: _Entrant, loss: float = loss) -> float:
-                others = [other for other in chosen if other is not entrant]
-                return (self._blend_loss(others) - loss) / self._seconds(entrant)
-
+        chosen = [entrant for entrant in self.entrants if entrant.runs and not (entrant.late and entrant.fits.missing)]
+        while len(chosen) > 1 and sum(self._seconds(entrant) for entrant in chosen) > self._left(chosen):
             pending = [entrant for entrant in chosen if self._seconds(entrant) > 0]
             if not pending:
                 break
-            chosen.remove(min(pending, key=price))
+            loss = self._blend_loss(chosen)
+            rises = [
+                self._blend_loss([other for other in chosen if other is not entrant]) - loss for entrant in pending
+            ]
+            prices = [rise / self._seconds(entrant) for rise, entrant in zip(rises, pending, strict=True)]
+            chosen.remove(pending[int(np.argmin(prices))])
         return chosen
+
+    def _use_remaining_time(self) -> None:
+        """Fit regressors that were left out for lack of time, the fastest first, if there is time after all."""
+        left_out = [entrant for entrant in self.entrants if entrant.note == _NO_TIME and not entrant.late]
+        for entrant in sorted(left_out, key=lambda entrant: entrant.per_round):
+            entrant.note = ""
+            for folds in (self._processes, self.folds):  # the first fits show whether there is time for the others
+                if self._seconds(entrant) + (self._last_fit(entrant) if self.last_fits else 0.0) <= self._left():
+                    self._fit(entrant, entrant.fits.missing[:folds])
+            if entrant.fits.missing:
+                entrant.note = _NO_TIME
 
     def _completing(self, further: float) -> float:
         """Return the seconds of the missing folds; without time for further fits, only of regressors with a weight."""
@@ -318,12 +329,14 @@ class Race:
                 losses[entrant.name] = self.loss.of_rows(predicted[there] - self.sample.target[there]).mean()
         return min(losses, key=lambda name: float(losses[name]), default="")
 
-    def _left(self) -> float:
-        """Return the seconds for further folds: without the reserve and the last fits of the regressors."""
+    def _left(self, kept: Sequence[_Entrant] | None = None) -> float:
+        """Return the seconds for further folds: without the reserve and the last fits, by default of all that run."""
         if not self.budget.limited:
             return math.inf
-        running = [entrant for entrant in self.entrants if entrant.runs]
-        last = sum(self._last_fit(entrant) for entrant in running) / self._processes if self.last_fits else 0.0
+        last = 0.0
+        if self.last_fits:
+            running = [entrant for entrant in self.entrants if entrant.runs] if kept is None else kept
+            last = sum(self._last_fit(entrant) for entrant in running) / self._processes
         return _MARGIN * self.budget.until(1.0) - self.reserve - last
 
     def _seconds(self, entrant: _Entrant, folds: int | None = None) -> float:

@@ -29,6 +29,9 @@ __all__ = ["FitProgress", "FitSteps"]
 Floats = NDArray[np.float64]
 
 
+_MOST_RESERVED = 0.9  # share of the remaining time for the steps after the regressors
+
+
 class FitProgress:
     """Counts the fits and shows what is running; `encoding` and the like are not counted."""
 
@@ -79,7 +82,8 @@ class FitSteps:
         """Cross-fit the regressors."""
         folds, reserve = len(self.divisions[0]), 0.0
         if self.forecast is not None:
-            reserve = self.forecast.after_regressors(folds, self.budget.until(1.0))
+            left = self.budget.until(1.0)
+            reserve = min(self.forecast.after_regressors(folds, left), _MOST_RESERVED * left)
         race = Race(
             lambda estimator, most: self._start(estimator, most, reserve),
             self.sample,

@@ -154,7 +154,10 @@ def run_trials(
                 raise
             tried.append(Trial(name, note="left out: interrupted"))
     if not any(trial.fitted for trial in tried):
-        place = min(range(len(tried)), key=lambda each: tried[each].seconds)
+        time_of = {trial.name: trial.seconds for trial in tried}
+        if all(name in known for name in names):
+            time_of = {name: known[name].of(setting.rows) for name in names}
+        place = min(range(len(tried)), key=lambda each: time_of[tried[each].name])
         name = tried[place].name
         tried[place] = _try(name, learners[name], sample, fit, setting, 0.0, last_resort=True)
     return [*trials, *tried]
