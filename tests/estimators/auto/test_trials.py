@@ -91,6 +91,11 @@ def test_known_times_decide_what_is_fitted():
     assert [trial.fitted is not None for trial in run(learners, limit=1.0, timings=timings)] == [False, True]
 
 
+def test_the_last_resort_is_fitted_to_as_few_rows_as_there_is_time_for():
+    (trial,) = run({"slow": learner(Ridge())}, limit=3.0, timings={"slow": FitTime(20.0, 2000, 1.0)})
+    assert 50 <= trial.rows < 200  # 1 s for each of three fits
+
+
 def test_a_candidate_may_use_the_time_that_later_ones_do_not_need():
     timings = {"slow": FitTime(10.0, 2000, 1.0), "quick": FitTime(0.01, 2000, 1.0)}
     trials = run({"slow": learner(Ridge()), "quick": learner(Ridge())}, limit=40.0, timings=timings)

@@ -22,6 +22,7 @@ Fitted = TypeVar("Fitted")
 Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator to a sample, with a maximum number of rows
 
 _MIN_ROWS = 200  # a fit to fewer rows of a larger table is useless
+_FEWEST_ROWS = 50  # of the last resort, for a table with many columns
 _LAST_RESORT_ROWS = 500  # the fastest learner is fitted to these rows if there was no time for any
 
 
@@ -159,7 +160,8 @@ def run_trials(
             time_of = {name: known[name].of(setting.rows) for name in names}
         place = min(range(len(tried)), key=lambda each: time_of[tried[each].name])
         name = tried[place].name
-        tried[place] = _try(name, learners[name], sample, fit, setting, 0.0, last_resort=True)
+        left = setting.budget.until(1.0) - reserve
+        tried[place] = _try(name, learners[name], sample, fit, setting, left, known.get(name), last_resort=True)
     return [*trials, *tried]
 
 
@@ -178,6 +180,8 @@ def _try(
     estimator = learner.build(rows, setting.loss)
     if last_resort:
         rows = min(setting.rows, _LAST_RESORT_ROWS)
+        if timing is not None:
+            rows = min(rows, max(timing.affordable(seconds / setting.rounds, rows), _FEWEST_ROWS))
     elif setting.budget.limited:
         each = seconds / setting.rounds
         timing = timing or measured_time(estimator, learner.growth, sample, rows, each)
