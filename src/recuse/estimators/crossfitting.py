@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -140,8 +140,13 @@ class FoldFits:
         self.estimator, self.sample, self._n_jobs, self._on_fit = estimator, sample, n_jobs, on_fit
         whole = for_targets(estimator, sample.n_outputs)
         self._work = [(seeded(whole, random), _drawn(train, most_rows, random), test) for train, test in splits]
-        self._models: dict[int, Any] = {}
+        self.repeats, self._models = 1, dict[int, Any]()
         self._mean, self._spread = np.full_like(sample.target, np.nan), np.full(len(sample.target), np.nan)
+
+    @property
+    def together(self) -> bool:
+        """Whether the copies of several folds are fitted at once."""
+        return fits_together(self._work[0][0])
 
     @property
     def missing(self) -> list[int]:
@@ -153,16 +158,28 @@ class FoldFits:
         if not len(folds):
             return
         work = [self._work[fold] for fold in folds]
-        for fold, (_, _, test), (model, predicted) in zip(folds, work, self._fits(work), strict=True):
-            self._mean[test], self._spread[test] = predicted
-            self._models[fold] = model
-            if self._on_fit is not None:
-                self._on_fit()
+        if self.together:
+            for fold, fitted in zip(folds, self._stack_fits(work), strict=True):
+                self._keep(fold, *fitted)
+            for _ in folds:
+                self._count()
+            return
+        fits = (delayed(_fit_and_predict)(copy, self.sample, train, test) for copy, train, test in work)
+        for fold, fitted in zip(folds, Parallel(self._n_jobs, return_as="generator")(fits), strict=True):
+            self._keep(fold, *fitted)
+            self._count()
 
-    def _fits(self, work: list[tuple[Any, Indices, Indices]]) -> Iterable[tuple[Any, Prediction]]:
-        if not fits_together(work[0][0]):
-            fits = (delayed(_fit_and_predict)(copy, self.sample, train, test) for copy, train, test in work)
-            return Parallel(self._n_jobs, return_as="generator")(fits)  # type: ignore[no-any-return]
+    def _keep(self, fold: int, model: Any, predicted: Prediction) -> None:
+        _, _, test = self._work[fold]
+        self._mean[test], self._spread[test] = predicted
+        self._models[fold] = model
+
+    def _count(self) -> None:
+        if self._on_fit is not None:
+            self._on_fit()
+
+    def _stack_fits(self, work: list[tuple[Any, Indices, Indices]]) -> list[tuple[Any, Prediction]]:
+        """Fit copies at once; an error of `on_fit` afterwards loses none of them."""
         models = _fit_stack([(copy, train) for copy, train, _ in work], self.sample, self._n_jobs)
         with one_thread():
             return [
@@ -219,6 +236,16 @@ class RepeatedFits:
 
     def __init__(self, divisions: Sequence[FoldFits]) -> None:
         self._divisions = list(divisions)
+
+    @property
+    def together(self) -> bool:
+        """Whether the copies of several folds are fitted at once."""
+        return self._divisions[0].together
+
+    @property
+    def repeats(self) -> int:
+        """Number of divisions."""
+        return len(self._divisions)
 
     @property
     def missing(self) -> list[int]:

@@ -13,6 +13,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 
 from recuse import AutoRejector, datasets, theory
+from recuse.estimators.auto.steps import FitSteps
 
 QUICK = {
     "learners": {"ridge": Ridge(), "nearest": KNeighborsRegressor(5)},
@@ -148,6 +149,31 @@ def test_few_rows_are_enough(n_rows):
         X[:n_rows], Y[:n_rows]
     )
     assert np.isfinite(model.expected_loss(NEW)).all()
+
+
+def test_a_limit_that_is_not_reached_gives_the_model_without_a_limit():
+    tried = {"learners": ["linear", "networks", "extra_trees"], "risk_models": ["boosting", "network"]}
+    free, limited = (AutoRejector(time_limit=limit, random_state=0, **tried).fit(X, Y) for limit in (None, 600))
+    boards = [model.leaderboard_.drop(columns="seconds") for model in (free, limited)]
+    pd.testing.assert_frame_equal(*boards, check_exact=True)
+    np.testing.assert_array_equal(free.expected_loss(NEW), limited.expected_loss(NEW))
+
+
+def test_without_time_for_the_last_fits_the_mean_over_the_folds_is_used(monkeypatch):
+    X, y = rows(700)
+    settings = {**QUICK, "learners": {"ridge": Ridge()}, "time_limit": 600}
+    sizes = []
+    for has_time in (True, False):
+        monkeypatch.setattr(FitSteps, "has_time", lambda steps, trials, has_time=has_time: has_time)
+        model = AutoRejector(**settings).fit(X, y)
+        sizes.append([len(copies) for copies in model._regressor.models])
+    assert sizes == [[1], [5]]
+
+
+def test_a_short_limit_changes_no_folds_of_the_user():
+    model = AutoRejector(time_limit=0.01, cv=4, **{**QUICK, "learners": {"ridge": Ridge()}}).fit(X, Y)
+    assert np.isfinite(model.predict(NEW)).all()
+    assert model.out_of_fold_["prediction"].notna().mean() in (0.5, 0.75, 1.0)
 
 
 def test_what_a_time_limit_leaves_out_is_explained():

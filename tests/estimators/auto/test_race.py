@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
 
 from recuse.estimators.auto.candidates import Learner
 from recuse.estimators.auto.interrupts import Interrupts
 from recuse.estimators.auto.race import Race
-from recuse.estimators.auto.time_budget import TimeBudget
+from recuse.estimators.auto.time_budget import FitTime, OutOfTime, TimeBudget
 from recuse.estimators.crossfitting import FoldFits, RepeatedFits, Sample
+from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.losses import SQUARED
 
 RANDOM = np.random.default_rng(0)
@@ -48,6 +50,53 @@ class Useless(RegressorMixin, BaseEstimator):
 
     def predict(self, X):
         return np.full(len(X), 100.0)
+
+
+class Clock:
+    """Replaces the module `time`; fits of `Timed` advance it."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+CLOCK = Clock()
+
+
+class Timed(Ridge):
+    """A regression on one feature that takes seconds of the clock: so many for the first fits, and for later ones."""
+
+    fits = 0
+
+    def __init__(self, feature=0, first=1.0, later=1.0):
+        super().__init__()
+        self.feature = feature
+        self.first = first
+        self.later = later
+
+    def fit(self, X, y, sample_weight=None):
+        CLOCK.now += self.first if Timed.fits < 2 else self.later
+        Timed.fits += 1
+        return super().fit(X[:, : self.feature + 1], y)
+
+    def predict(self, X):
+        return super().predict(X[:, : self.feature + 1])
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Replace the clock of the race and of the time limit."""
+    CLOCK.now, Timed.fits = 0.0, 0
+    for module in ("race", "time_budget"):
+        monkeypatch.setattr(f"recuse.estimators.auto.{module}.time", CLOCK)
+    return CLOCK
+
+
+def constant(seconds):
+    """Predict nearly the same time for any number of rows."""
+    return FitTime(seconds, 1000, 1e-6)
 
 
 def race(limit=None, mode="raise", **options):
@@ -95,6 +144,60 @@ def test_fewer_folds_are_used_where_there_is_no_time_for_all():
     assert 2 <= len(result.folds) < 5
     fitted = by_name(result)["slow"].fitted
     assert np.isfinite(fitted.out_of_fold.mean).sum() == 200 * len(result.folds)
+
+
+def test_a_limit_that_is_not_reached_gives_the_fits_without_a_limit():
+    networks = StackedMLPRegressor(hidden=(4,), epochs=3, n_members=2)
+    parts = {"good": Ridge(), "networks": networks, "useless": Useless(), "nearest": KNeighborsRegressor(20)}
+    learners = {name: learner(part) for name, part in parts.items()}
+    variants = {"good": learner(Ridge(10.0))}
+    free, limited = (shared_random_race(limit).run(learners, variants) for limit in (None, 1e6))
+    assert [(trial.name, trial.note) for trial in limited.trials] == [(trial.name, trial.note) for trial in free.trials]
+    for one, other in zip(free.trials, limited.trials, strict=True):
+        if one.fitted is not None:
+            np.testing.assert_array_equal(one.fitted.out_of_fold.mean, other.fitted.out_of_fold.mean)
+
+
+def shared_random_race(limit):
+    random = np.random.RandomState(0)
+
+    def start(estimator, most_rows):
+        return FoldFits(estimator, SAMPLE, SPLITS, random, most_rows=most_rows)
+
+    return Race(start, SAMPLE, 5, SQUARED, TimeBudget(limit))
+
+
+def test_where_the_time_is_too_short_for_all_the_most_useful_regressors_get_all_folds(clock):
+    parts = {"two_features": Timed(1), "one_feature": Timed(0), "quick": Timed(0, 0.0, 0.0)}
+    learners = {name: learner(part) for name, part in parts.items()}
+    timings = {name: constant(0.1) for name in learners}  # too low, which the first fits show
+    result = race(limit=9.0, last_fits=False, timings=timings).run(learners, {})
+    assert result.folds == [0, 1, 2, 3, 4]
+    assert {name for name, trial in by_name(result).items() if trial.fitted} == {"two_features", "quick"}
+    assert clock.now < 9
+
+
+def test_time_that_is_left_at_the_end_is_used(clock):
+    learners = {"faster": learner(Timed(1, 2.0, 0.1)), "slower": learner(Timed(2, 0.1, 0.1))}
+    timings = {"faster": constant(2.0), "slower": constant(2.5)}
+    result = race(limit=19.0, last_fits=False, timings=timings).run(learners, {})
+    assert all(len(trial.fitted.models) == 5 for trial in result.trials)
+
+
+def test_known_times_need_no_trial_fits(clock):
+    race(limit=100.0, timings={"known": constant(1.0)}).run({"known": learner(Timed(1))}, {})
+    assert Timed.fits == 5
+
+
+def test_the_end_of_the_time_loses_no_fold_of_a_stack():
+    def on_fit():
+        raise OutOfTime
+
+    networks = StackedMLPRegressor(hidden=(4,), epochs=2, n_members=1)
+    fits = FoldFits(networks, SAMPLE, SPLITS, np.random.RandomState(0), on_fit=on_fit)
+    with pytest.raises(OutOfTime):
+        fits.fit([0, 1, 2])
+    assert fits.missing == [3, 4]
 
 
 def test_a_regressor_that_takes_too_long_is_left_out():

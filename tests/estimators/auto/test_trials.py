@@ -37,12 +37,12 @@ class Slow(RegressorMixin, BaseEstimator):
         return np.full(len(X), self.mean_)
 
 
-def run(learners, limit=None):
+def run(learners, limit=None, timings=None):
     def fit(estimator, sample, most_rows):
         return cross_fit(estimator, sample, SPLITS, np.random.RandomState(0), most_rows=most_rows)
 
     setting = Setting(2000, 3, SQUARED, TimeBudget(limit), None)
-    return run_trials(learners, SAMPLE, fit, setting)
+    return run_trials(learners, SAMPLE, fit, setting, timings=timings)
 
 
 def learner(part, **more):
@@ -80,6 +80,28 @@ def test_something_is_fitted_however_short_the_time():
     assert any(trial.fitted for trial in trials)
 
 
+def test_known_times_decide_what_is_fitted():
+    learners = {"slow": learner(Ridge()), "quick": learner(Ridge())}
+    timings = {"slow": FitTime(100.0, 2000, 0.5), "quick": FitTime(0.01, 2000, 0.5)}
+    slow, quick = run(learners, limit=50.0, timings=timings)
+    assert slow.note == "left out: no time"
+    assert quick.rows == 2000
+    for name in timings:
+        timings[name] = FitTime(timings[name].seconds + 100.0, 2000, 0.5)
+    assert [trial.fitted is not None for trial in run(learners, limit=1.0, timings=timings)] == [False, True]
+
+
+def test_the_last_resort_is_fitted_to_as_few_rows_as_there_is_time_for():
+    (trial,) = run({"slow": learner(Ridge())}, limit=3.0, timings={"slow": FitTime(20.0, 2000, 1.0)})
+    assert 50 <= trial.rows < 200  # 1 s for each of three fits
+
+
+def test_a_candidate_may_use_the_time_that_later_ones_do_not_need():
+    timings = {"slow": FitTime(10.0, 2000, 1.0), "quick": FitTime(0.01, 2000, 1.0)}
+    trials = run({"slow": learner(Ridge()), "quick": learner(Ridge())}, limit=40.0, timings=timings)
+    assert [trial.rows for trial in trials] == [2000, 2000]  # with equal shares, the first has 20 of 30 s
+
+
 def test_a_learner_for_other_tables_is_left_out():
     trials = run({"small": learner(Ridge(), most_rows=100), "ridge": learner(Ridge())})
     assert {trial.name: trial.fitted is not None for trial in trials} == {"small": False, "ridge": True}
@@ -109,6 +131,10 @@ def test_trial_fits_end_where_the_next_would_take_too_long():
     time_of, tried = measured(0.3, lambda count: 1e-3 * count)
     assert tried == [50]  # the next one would take 0.1 s or more
     assert time_of.of(3000) == pytest.approx(3.0)
+
+
+def test_trial_fits_take_at_most_half_of_the_rows():
+    assert measured(10.0, lambda count: 1e-3 * count, rows=1000)[1] == [50, 200, 500]
 
 
 def test_one_trial_fit_is_enough_where_there_is_plenty_of_time():

@@ -35,6 +35,7 @@ __all__ = [
     "BlendedRisk",
     "blend_regressors",
     "blend_risks",
+    "few_enough_to_keep_folds",
     "keeps_folds",
     "risk_inputs",
 ]
@@ -153,6 +154,8 @@ def blend_regressors(
     seed = int(random.randint(2**31 - 1))
 
     def weights_by(some: Indices) -> Floats:
+        if len(each) == 1:
+            return np.ones(1)
         predictions, targets, weight = each[:, some], target[some], rows.weight[some]
         first = np.tensordot(regressor_weights(predictions, targets, weight, loss), predictions, 1)
         error = loss.of_rows(first - targets)
@@ -231,6 +234,17 @@ def risk_inputs(features: Floats, novelty: Floats, prediction: Floats, scale: fl
         Standard deviation of the target.
     """
     return np.column_stack([features, novelty, prediction.reshape(len(features), -1) / scale])
+
+
+def few_enough_to_keep_folds(n_rows: int) -> bool:
+    """Whether decisions are fast enough if the mean over the models of the folds is used.
+
+    Examples
+    --------
+    >>> few_enough_to_keep_folds(1000), few_enough_to_keep_folds(100_000)
+    (True, False)
+    """
+    return n_rows < _NOISY[-1][0]
 
 
 def keeps_folds(prediction: Floats, rows: Rows, loss: TargetLoss) -> bool:

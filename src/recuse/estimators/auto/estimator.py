@@ -19,6 +19,7 @@ from recuse.estimators.auto.blending import (
     BlendedRisk,
     BlendPrediction,
     blend_risks,
+    few_enough_to_keep_folds,
     keeps_folds,
     risk_inputs,
 )
@@ -36,6 +37,7 @@ from recuse.estimators.auto.presets import PRESETS, Preset
 from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
 from recuse.estimators.auto.steps import FitProgress, FitSteps
 from recuse.estimators.auto.time_budget import TimeBudget
+from recuse.estimators.auto.time_plan import Forecast, fewer_folds
 from recuse.estimators.auto.trials import Trial
 from recuse.estimators.crossfitting import CrossFitted, MeanOfRepeats, Sample
 from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
@@ -250,6 +252,22 @@ class AutoRejector(RiskBasedRegressor):
             raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
         return divisions
 
+    def _divisions_in_time(
+        self,
+        divisions: list[list[Split]],
+        rows: Rows,
+        forecast: Forecast,
+        budget: TimeBudget,
+        last_fits: bool,
+        random: np.random.RandomState,
+    ) -> list[list[Split]]:
+        """Return the divisions, or if the time is too short for them, fewer or with fewer folds."""
+        if self.cv is not None:
+            return divisions
+        given = len(divisions[0]), len(divisions)
+        folds, repeats = fewer_folds(forecast, *given, budget.until(1.0), last_fits=last_fits)
+        return divisions[:repeats] if folds == given[0] else [folds_of(rows, folds, random)]
+
     def _weight_of_drawn(self, X: Any, sample_weight: ArrayLike | None, random: np.random.RandomState) -> Any:
         """Return the weights, with zero for rows of a table beyond `max_rows` that are not drawn."""
         count = _num_samples(X)
@@ -281,13 +299,21 @@ class AutoRejector(RiskBasedRegressor):
         divisions = self._divisions(rows, preset, random)
         learners, risk_models = self._candidates()
         weighted = weighted_variants(learners, len(rows)) if preset.weighted else {}
+        may_keep = preset.may_keep_folds and is_partition(divisions[0], len(rows))
+        last_fits = not (may_keep and few_enough_to_keep_folds(len(rows)))
+        forecast = None
+        if budget.limited:
+            sample = Sample(features, rows.y, rows.weight)
+            candidates = learners, weighted, risk_models
+            forecast = Forecast.measure(*candidates, sample, self.loss_, budget, encoding, self.n_jobs)
+            divisions = self._divisions_in_time(divisions, rows, forecast, budget, last_fits, random)
         interrupts = Interrupts(self.on_interrupt)
         steps = (len(divisions[0]) * len(divisions) + 1) * (len(learners) + len(weighted))
         with progress_bar("fitting", steps + (len(divisions[0]) + 1) * len(risk_models), show=self.verbose) as show:
             shared = rows, features, divisions, budget, random, self.n_jobs, self.loss_
-            run = FitSteps(*shared, FitProgress(show), interrupts, encoding)
+            run = FitSteps(*shared, FitProgress(show), interrupts, forecast, last_fits)
             novelty = interrupts.repeat(lambda: out_of_fold_novelty(features, divisions[0], random))
-            race = run.try_regressors(learners, weighted, risk_models)
+            race = run.try_regressors(learners, weighted)
             trials, splits = race.trials, [divisions[0][fold] for fold in race.folds]
             weights, blended = interrupts.repeat(
                 lambda: run.blend(trials, splits, np.column_stack([features, novelty]))
@@ -296,11 +322,14 @@ class AutoRejector(RiskBasedRegressor):
             inputs = risk_inputs(features[tested], novelty[tested], blended.prediction[tested], self._target_scale)
             error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
             residuals = Sample(inputs, error, rows.weight[tested])
-            last_fits = sum(trial.last_fit for trial in _used(trials, weights))
-            risk_trials = run.try_risk_models(risk_models, residuals, folds, last_fits)
+            used = _used(trials, weights)
+            risk_trials = run.try_risk_models(risk_models, residuals, folds, used)
             cross_fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
-            keep = preset.may_keep_folds and is_partition(splits, len(rows))
-            keep = keep and keeps_folds(blended.prediction, rows, self.loss_)
+            keep = may_keep and is_partition(splits, len(rows))
+            # without time for the last fits, the mean over the folds is used; its loss is not much higher
+            keep = keep and (
+                keeps_folds(blended.prediction, rows, self.loss_) or not run.has_time([*used, *risk_trials])
+            )
             cost = rows.cost[tested]
             risk_shares, risk = blend_risks(cross_fitted, error, cost, residuals.weight, folds, sparse=not keep)
             chosen = trials, weights, risk_trials, risk_shares

@@ -1,15 +1,16 @@
 """Cross-fitting of the regressors of AutoRejector, with early elimination and within the time limit.
 
 Every regressor is first fitted to a sample of the folds. Regressors with hardly any weight in a blend on these folds
-are left out, and the others are fitted to the other folds. Where the time is too short for all folds, fewer are
-used. So the sample of folds is both the selection and the measurement of the time.
+are left out, and the others are fitted to the other folds. Where the time is too short for all of them, those are left
+out that improve the blend the least for the time they take. So the sample of folds is both the selection and the
+measurement of the time. With enough time, the fits are the same as without a limit.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,9 +32,10 @@ Floats = NDArray[np.float64]
 
 _SAMPLE = 0.4  # share of the folds that regressors are selected on
 _MIN_ROWS = 2000  # a fit to fewer rows of a larger table is worse than none
-_TRIALS = 0.1  # share of the time for trial fits
 _NEGLIGIBLE = 0.02  # weight in a blend of all, below which a regressor is left out
-_MARGIN = 0.9  # share of the remaining time that is planned
+_MARGIN = 0.95  # share of the remaining time that is planned
+_NO_TIME = "left out: no time"
+_SAFE = 0.5  # share of the time that a stack of folds may be predicted to take without a fit of one fold before
 
 
 def sample_folds(folds: int) -> int:
@@ -61,18 +63,24 @@ class _Entrant:
 
     name: str
     learner: Learner
-    fits: FoldFits | RepeatedFits | None = None
-    rows: int = 0
+    folds: int
+    fits: FoldFits | RepeatedFits
+    rows: int
+    timing: FitTime | None = None  # of trial fits, where the time is limited
     most_rows: int | None = None
     spent: float = 0.0
-    per_fit: float = 0.0  # seconds, predicted or measured
-    timing: FitTime = field(default_factory=lambda: FitTime(0.0, 1, 1.0))  # of the trial fits
+    per_round: float = 0.0  # seconds of the fits that run at the same time, predicted or measured
     note: str = ""
     late: bool = False
 
     @property
+    def done(self) -> int:
+        """Number of folds with a model."""
+        return self.folds - len(self.fits.missing)
+
+    @property
     def runs(self) -> bool:
-        return self.fits is not None and not self.note.startswith("left out")
+        return self.done > 0 and not self.note.startswith("left out")
 
 
 @dataclass
@@ -89,6 +97,10 @@ class Race:
     budget : TimeBudget
     reserve : float
         Seconds for all later steps but the last fits of the regressors.
+    last_fits : bool
+        Whether time for the last fits of the regressors, to all rows, is reserved too.
+    timings : mapping of str to FitTime
+        Predicted times of the fits, by the name of the regressor; others are measured.
     n_jobs : int, optional
     interrupts : Interrupts
     report : callable
@@ -101,6 +113,8 @@ class Race:
     loss: TargetLoss
     budget: TimeBudget
     reserve: float = 0.0
+    last_fits: bool = True
+    timings: Mapping[str, FitTime] = field(default_factory=dict)
     n_jobs: int | None = None
     interrupts: Interrupts = field(default_factory=lambda: Interrupts("raise"))
     report: Callable[[str, str], None] = lambda running, leading: None
@@ -116,159 +130,232 @@ class Race:
             Weighted variants, by the name of the learner; tried if that one is selected.
         """
         left_out, names = suited(learners, len(self.sample.target), self.loss)
-        self.entrants = [_Entrant(name, learners[name]) for name in names]
         interrupted = False
         try:
-            self._select(self.entrants)
-            variants = [
-                _Entrant(f"{entrant.name}_weighted", weighted[entrant.name])
-                for entrant in self.entrants
-                if entrant.runs and entrant.name in weighted
-            ]
-            if variants:
-                self.entrants += variants
-                self._select(variants)
+            self._select({name: learners[name] for name in names})
+            selected = [entrant.name for entrant in self.entrants if entrant.runs and entrant.name in weighted]
+            if selected:
+                self._select({f"{name}_weighted": weighted[name] for name in selected})
             self._complete()
         except KeyboardInterrupt:
             interrupted = True
-            if not any(self._done(entrant) >= 2 for entrant in self.entrants) or not self.interrupts.goes_on():
+            if not any(entrant.done >= 2 for entrant in self.entrants) or not self.interrupts.goes_on():
                 raise
         return self._result(left_out, interrupted=interrupted)
 
-    def _select(self, entrants: Sequence[_Entrant]) -> None:
-        """Fit regressors to the sample of folds, the fastest first, then drop those without a weight."""
-        for turn, entrant in enumerate(self._prepared(entrants)):
-            count = sample_folds(self.folds)
-            if self.budget.limited and not self._fit_into_time(entrant, len(entrants) - turn, count):
-                entrant.note = "left out: no time"
-                continue
-            if entrant.fits is None:
-                entrant.fits = self.start(self._build(entrant), entrant.most_rows)
-            self._fit(entrant, range(1 if self.budget.limited else count))
-            if not self.budget.limited or (not entrant.late and self._seconds(count - 1, entrant) <= self._left()):
-                self._fit(entrant, entrant.fits.missing[: count - self._done(entrant)])
-            elif any(self._done(other) == count for other in self.entrants):
-                entrant.note = "left out: no time"
-            else:  # the first regressor: there must be a model
-                self._fit(entrant, entrant.fits.missing[: count - 1])
-            if self._done(entrant) < 2:
-                entrant.note = "left out: no time"
+    def _select(self, learners: Mapping[str, Learner]) -> None:
+        """Fit regressors to the sample of folds, then drop those without a weight."""
+        rows, count = len(self.sample.target), sample_folds(self.folds)
+        # all random choices are made here, so they do not depend on the order of the fits
+        new = [
+            _Entrant(name, learner, self.folds, self.start(learner.build(rows, self.loss), None), rows)
+            for name, learner in learners.items()
+        ]
+        self.entrants += new
+        if self.budget.limited:
+            self._select_in_time(new, count)
+        else:
+            for entrant in new:
+                self._fit(entrant, range(count))
         self._drop_needless()
 
-    def _prepared(self, entrants: Sequence[_Entrant]) -> Iterator[_Entrant]:
-        """Yield the entrants: in the order given, or the fastest first if the time is limited."""
+    def _select_in_time(self, entrants: Sequence[_Entrant], count: int) -> None:
+        """Fit regressors to the sample of folds, the fastest first, and leave out those that there is no time for."""
         for entrant in entrants:
-            entrant.rows = len(self.sample.target)
-        if not self.budget.limited:
-            yield from entrants
-            return
-        seconds = self._left()
-        for entrant in entrants:
-            start = time.monotonic()
-            available = _TRIALS * seconds / len(entrants)
-            entrant.timing = measured_time(
-                self._build(entrant), entrant.learner.growth, self.sample, entrant.rows, 10 * available
-            )
-            entrant.spent = time.monotonic() - start
-        yield from sorted(entrants, key=lambda entrant: entrant.timing.of(entrant.rows))
+            self._predict_time(entrant, len(entrants))
+        for turn, entrant in enumerate(sorted(entrants, key=lambda entrant: entrant.per_round)):
+            needed = not any(other.done >= 2 for other in self.entrants)  # there must be a model
+            if not self._fit_into_time(entrant, len(entrants) - turn, needed=needed):
+                entrant.note = _NO_TIME
+                continue
+            together = entrant.fits.together and self._seconds(entrant, count) < _SAFE * self._left()
+            self._fit(entrant, range(count if together else min(count, self._processes)))
+            leader = next((other for other in self.entrants if other.runs and other.name == self._leader()), entrant)
+            others = 0.0 if leader is entrant else self._seconds(leader)
+            if needed or (not entrant.late and self._seconds(entrant) + others <= self._left()):
+                self._fit(entrant, entrant.fits.missing[: max(count - entrant.done, 0)])
+            if entrant.done < count:
+                entrant.note = _NO_TIME
 
-    def _fit_into_time(self, entrant: _Entrant, remaining: int, count: int) -> bool:
-        """Set the number of rows that can be fitted to in a fair share of the time; return False if it is too small."""
-        timing = entrant.timing
-        rounds = math.ceil(count / self._processes) + 1  # the sample of folds and the last fit
-        left = self._left()
-        first = not any(self._done(other) for other in self.entrants)
-        allowed = left / rounds / (remaining if timing.of(entrant.rows) * rounds > left / remaining else 1)
-        rows = timing.affordable(allowed, entrant.rows)
+    def _predict_time(self, entrant: _Entrant, entrants: int) -> None:
+        """Set the predicted time of a fit, by trial fits where it is not known."""
+        timing = self.timings.get(entrant.name)
+        if timing is None:
+            estimator, growth = entrant.learner.build(entrant.rows, self.loss), entrant.learner.growth
+            timing = measured_time(estimator, growth, self.sample, entrant.rows, self._left() / entrants)
+        entrant.spent, entrant.timing = timing.trials, timing
+        entrant.per_round = self._predicted(entrant, self._training_rows(entrant.rows))
+
+    def _fit_into_time(self, entrant: _Entrant, remaining: int, *, needed: bool) -> bool:
+        """Set the number of rows that there is time to fit to in all folds; return False if it is too small."""
+        assert entrant.timing is not None
+        time_for_all = self._seconds(entrant) + (self._last_fit(entrant) if self.last_fits else 0.0)
+        left = self._left() - self._completing(time_for_all)
+        if time_for_all <= left:
+            return True
+        fits = max(time_for_all, 1e-9) / max(entrant.per_round, 1e-9)  # one after another
+        of_fold = entrant.timing.affordable(left / remaining / fits / entrant.fits.repeats, entrant.rows)
+        rows = entrant.rows if of_fold >= self._training_rows(entrant.rows) else of_fold
+        rows = min(max(rows, _MIN_ROWS), entrant.rows) if needed else rows
+        if rows < _MIN_ROWS and rows < entrant.rows:
+            return False
         if rows < entrant.rows:
-            if rows < _MIN_ROWS and not first:
-                return False
-            rows = min(max(rows, _MIN_ROWS), entrant.rows)
-            entrant.most_rows = None if rows == entrant.rows else rows
-            if rows < entrant.rows:
-                entrant.note = f"fitted to {rows} of {entrant.rows} rows, for lack of time"
-        entrant.rows, entrant.per_fit = rows, timing.of(rows)
+            entrant.note = f"fitted to {rows} of {entrant.rows} rows, for lack of time"
+            entrant.fits = self.start(entrant.learner.build(entrant.rows, self.loss), rows)
+            entrant.rows = entrant.most_rows = rows
+            entrant.per_round = self._predicted(entrant, rows)
         return True
 
+    def _predicted(self, entrant: _Entrant, rows: int) -> float:
+        assert entrant.timing is not None
+        shared = self._processes if entrant.fits.together else 1
+        return entrant.fits.repeats * entrant.timing.of(rows) / shared
+
     def _complete(self) -> None:
-        """Fit the selected regressors to the other folds, or to as many as there is time for."""
-        running = [entrant for entrant in self.entrants if entrant.runs]
-        for place, entrant in enumerate(running):
-            missing = entrant.fits.missing if entrant.fits is not None and not entrant.late else []
-            if self.budget.limited:
-                later = sum(other.per_fit for other in running[place:])
-                rounds = int(self._left() / later) if later > 0 else len(missing)
-                missing = missing[: max(rounds, 0) * self._processes]
-            if missing:
-                self._fit(entrant, missing)
+        """Fit the selected regressors to the other folds; if the time is too short, the most useful of them."""
+        while True:
+            chosen = self._affordable()
+            entrant = next((entrant for entrant in chosen if entrant.fits.missing), None)
+            if entrant is None:
+                break
+            missing = entrant.fits.missing
+            if self.budget.limited and len(chosen) == 1:  # the last one: as many folds as possible
+                rounds = self._left() / entrant.per_round if entrant.per_round > 0 else self.folds
+                missing = missing[: max(int(rounds), 0) * (1 if entrant.fits.together else self._processes)]
+            if not missing:
+                break
+            self._fit(entrant, missing)
+        self._use_remaining_time()
+
+    def _affordable(self) -> list[_Entrant]:
+        """Leave out regressors until there is time for all folds of the others.
+
+        The first to be left out is the one without which the loss of the blend rises the least, for the time it takes.
+        """
+        chosen = [entrant for entrant in self.entrants if entrant.runs and not (entrant.late and entrant.fits.missing)]
+        while len(chosen) > 1 and sum(self._seconds(entrant) for entrant in chosen) > self._left(chosen):
+            pending = [entrant for entrant in chosen if self._seconds(entrant) > 0]
+            if not pending:
+                break
+            loss = self._blend_loss(chosen)
+            rises = [
+                self._blend_loss([other for other in chosen if other is not entrant]) - loss for entrant in pending
+            ]
+            prices = [rise / self._seconds(entrant) for rise, entrant in zip(rises, pending, strict=True)]
+            chosen.remove(pending[int(np.argmin(prices))])
+        return chosen
+
+    def _use_remaining_time(self) -> None:
+        """Fit regressors that were left out for lack of time, the fastest first, if there is time after all."""
+        left_out = [entrant for entrant in self.entrants if entrant.note == _NO_TIME and not entrant.late]
+        for entrant in sorted(left_out, key=lambda entrant: entrant.per_round):
+            entrant.note = ""
+            for folds in (self._processes, self.folds):  # the first fits show whether there is time for the others
+                if self._seconds(entrant) + (self._last_fit(entrant) if self.last_fits else 0.0) <= self._left():
+                    self._fit(entrant, entrant.fits.missing[:folds])
+            if entrant.fits.missing:
+                entrant.note = _NO_TIME
+
+    def _completing(self, further: float) -> float:
+        """Return the seconds of the missing folds; without time for further fits, only of regressors with a weight."""
+        running = [entrant for entrant in self.entrants if entrant.runs and entrant.done >= 2]
+        seconds = sum(self._seconds(entrant) for entrant in running)
+        if seconds + further <= self._left() or len(running) < 2:
+            return seconds
+        weights, _, _ = self._blend(running)
+        pairs = zip(running, weights, strict=True)
+        return sum(self._seconds(entrant) for entrant, weight in pairs if weight >= _NEGLIGIBLE)
 
     def _fit(self, entrant: _Entrant, folds: Sequence[int]) -> None:
-        if not len(folds) or entrant.fits is None:
+        if not len(folds):
             return
         self.report(entrant.name, self._leader())
-        start, before = time.monotonic(), self._done(entrant)
+        start, before = time.monotonic(), entrant.done
         try:
             entrant.fits.fit(folds)
         except OutOfTime:
             entrant.late = True
         seconds = time.monotonic() - start
         entrant.spent += seconds
-        entrant.per_fit = seconds / math.ceil(max(self._done(entrant) - before, 1) / self._processes)
+        entrant.per_round = seconds / self._rounds(entrant, max(entrant.done - before, 1))
+
+    def _blend(self, running: Sequence[_Entrant]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Return the weights of a blend, its predictions, and the rows of the folds that all were fitted to."""
+        predictions = np.array([entrant.fits.result().out_of_fold.mean for entrant in running])
+        common = np.isfinite(predictions.reshape(len(running), len(self.sample.target), -1)).all(axis=(0, 2))
+        target, weight = self.sample.target[common], self.sample.weight[common]
+        weights = regressor_weights(predictions[:, common], target, weight, self.loss)
+        return weights, np.tensordot(weights, predictions[:, common], 1), common
+
+    def _blend_loss(self, running: Sequence[_Entrant]) -> float:
+        _, predicted, common = self._blend(running)
+        loss = self.loss.of_rows(predicted - self.sample.target[common])
+        return float(np.average(loss, weights=self.sample.weight[common]))
 
     def _drop_needless(self) -> None:
         """Leave out those with hardly any weight in a blend of all regressors, on the folds that all were fitted to."""
         running = [entrant for entrant in self.entrants if entrant.runs]
         if len(running) < 2:
             return
-        predictions = np.array([entrant.fits.result().out_of_fold.mean for entrant in running if entrant.fits])
-        common = np.isfinite(predictions.reshape(len(running), len(self.sample.target), -1)).all(axis=(0, 2))
-        weights = regressor_weights(
-            predictions[:, common], self.sample.target[common], self.sample.weight[common], self.loss
-        )
+        weights, _, _ = self._blend(running)
         for entrant, weight in zip(running, weights, strict=True):
             if weight < _NEGLIGIBLE:
-                entrant.note = f"left out: no weight on {self._done(entrant)} of {self.folds} folds"
+                entrant.note = f"left out: no weight on {entrant.done} of {self.folds} folds"
 
     def _result(self, left_out: list[Trial[CrossFitted]], *, interrupted: bool) -> RaceResult:
-        """Keep the regressors with the most folds, and use the folds that all of these have."""
-        running = [entrant for entrant in self.entrants if entrant.runs and self._done(entrant) >= 2]
-        if interrupted and any(self._done(entrant) == self.folds for entrant in running):
-            running = [entrant for entrant in running if self._done(entrant) == self.folds]
-        count = min(self._done(entrant) for entrant in running)
+        """Keep the regressors of all folds, or else those with the most folds, and use the folds that they share."""
+        running = [entrant for entrant in self.entrants if entrant.runs and entrant.done >= 2]
+        most = max(entrant.done for entrant in running)
+        if most == self.folds or not interrupted:
+            running = [entrant for entrant in running if entrant.done == most]
+        count = min(entrant.done for entrant in running)
         trials = []
         for entrant in self.entrants:
             kept = entrant in running
-            fitted = entrant.fits.of_first(count) if kept and entrant.fits is not None else None
+            fitted = entrant.fits.of_first(count) if kept else None
             reason = "interrupted" if interrupted else "no time"
             note = entrant.note if kept or entrant.note.startswith("left out") else f"left out: {reason}"
-            trials.append(
-                Trial(entrant.name, fitted, entrant.rows, entrant.spent, note, entrant.most_rows, entrant.per_fit)
-            )
+            last_fit = self._last_fit(entrant)
+            trials.append(Trial(entrant.name, fitted, entrant.rows, entrant.spent, note, entrant.most_rows, last_fit))
         return RaceResult([*left_out, *trials], list(range(count)))
-
-    def _build(self, entrant: _Entrant) -> Any:
-        return entrant.learner.build(len(self.sample.target), self.loss)
-
-    def _done(self, entrant: _Entrant) -> int:
-        return 0 if entrant.fits is None else self.folds - len(entrant.fits.missing)
 
     def _leader(self) -> str:
         """Return the name of the regressor with the lowest loss on the folds so far."""
         losses = {}
         for entrant in self.entrants:
-            if entrant.fits is not None and self._done(entrant):
+            if entrant.done:
                 predicted = entrant.fits.result().out_of_fold.mean
                 there = np.isfinite(predicted.reshape(len(predicted), -1)).all(axis=1)
                 losses[entrant.name] = self.loss.of_rows(predicted[there] - self.sample.target[there]).mean()
         return min(losses, key=lambda name: float(losses[name]), default="")
 
-    def _left(self) -> float:
-        """Return the seconds for further folds: without the reserve and the last fits of the regressors."""
-        refits = sum(entrant.per_fit for entrant in self.entrants if entrant.runs) / self._processes
-        return _MARGIN * (self.budget.until(1.0) - self.reserve) - refits
+    def _left(self, kept: Sequence[_Entrant] | None = None) -> float:
+        """Return the seconds for further folds: without the reserve and the last fits, by default of all that run."""
+        if not self.budget.limited:
+            return math.inf
+        last = 0.0
+        if self.last_fits:
+            running = [entrant for entrant in self.entrants if entrant.runs] if kept is None else kept
+            last = sum(self._last_fit(entrant) for entrant in running) / self._processes
+        return _MARGIN * self.budget.until(1.0) - self.reserve - last
 
-    def _seconds(self, fits: int, entrant: _Entrant) -> float:
-        return math.ceil(fits / self._processes) * entrant.per_fit
+    def _seconds(self, entrant: _Entrant, folds: int | None = None) -> float:
+        """Return the seconds of the fits of this number of folds, by default of the missing ones."""
+        missing = len(entrant.fits.missing) if folds is None else folds
+        return self._rounds(entrant, missing) * entrant.per_round if missing else 0.0
+
+    def _rounds(self, entrant: _Entrant, folds: int) -> int:
+        """Return the number of fits one after another; the processes share a stack of folds."""
+        return folds if entrant.fits.together else math.ceil(folds / self._processes)
+
+    def _last_fit(self, entrant: _Entrant) -> float:
+        """Predict the seconds of a fit to all rows."""
+        more = 1.0 if entrant.most_rows is not None else entrant.rows / self._training_rows(entrant.rows)
+        shared = self._processes if entrant.fits.together else 1  # the last fit is in one process
+        return more * shared * entrant.per_round / entrant.fits.repeats
+
+    def _training_rows(self, rows: int) -> int:
+        return max(round(rows * (1 - 1 / self.folds)), 1)
 
     @property
     def _processes(self) -> int:

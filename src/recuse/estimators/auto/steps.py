@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from recuse.estimators.auto.blending import BlendPrediction, blend_regressors
 from recuse.estimators.auto.candidates import Learner
 from recuse.estimators.auto.interrupts import Interrupts
-from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
 from recuse.estimators.auto.race import Race, RaceResult
-from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget, measured_time
+from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget
+from recuse.estimators.auto.time_plan import Forecast
 from recuse.estimators.auto.trials import Setting, Trial, run_trials
 from recuse.estimators.crossfitting import CrossFitted, FoldFits, RepeatedFits, Sample, refit
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk, refit_risks
@@ -27,6 +27,9 @@ from recuse.threads import one_thread
 __all__ = ["FitProgress", "FitSteps"]
 
 Floats = NDArray[np.float64]
+
+
+_MOST_RESERVED = 0.9  # share of the remaining time for the steps after the regressors
 
 
 class FitProgress:
@@ -58,7 +61,8 @@ class FitSteps:
     loss: TargetLoss
     progress: FitProgress
     interrupts: Interrupts
-    encoding: float
+    forecast: Forecast | None = None  # where the time is limited
+    last_fits: bool = True  # whether the models are fitted to all rows even if there is little time for it
     ready: list[str] = field(default_factory=list)  # one entry for each fit of a regressor
 
     @property
@@ -74,73 +78,48 @@ class FitSteps:
     def _setting(self, n_rows: int, folds: int) -> Setting:
         return Setting(n_rows, folds + 1, self.loss, self.budget, self.n_jobs)
 
-    def try_regressors(
-        self, learners: dict[str, Learner], weighted: dict[str, Learner], risk_models: dict[str, Learner]
-    ) -> RaceResult:
+    def try_regressors(self, learners: dict[str, Learner], weighted: dict[str, Learner]) -> RaceResult:
         """Cross-fit the regressors."""
+        folds, reserve = len(self.divisions[0]), 0.0
+        if self.forecast is not None:
+            left = self.budget.until(1.0)
+            reserve = min(self.forecast.after_regressors(folds, left), _MOST_RESERVED * left)
         race = Race(
-            self._start,
+            lambda estimator, most: self._start(estimator, most, reserve),
             self.sample,
-            len(self.divisions[0]),
+            folds,
             self.loss,
             self.budget,
-            self._reserve(risk_models) if self.budget.limited else 0.0,
+            reserve,
+            self.last_fits,
+            {} if self.forecast is None else self.forecast.regressors,
             self.n_jobs,
             self.interrupts,
             self.progress.name,
         )
         return race.run(learners, weighted)
 
-    def _start(self, estimator: Any, most: int | None) -> FoldFits | RepeatedFits:
+    def _start(self, estimator: Any, most: int | None, reserve: float) -> FoldFits | RepeatedFits:
+        def on_fit() -> None:
+            """Count a fit; stop after it if the time for the regressors is over and there is a model."""
+            self.progress.on_fit()
+            self.ready.append("fit")
+            if len(self.ready) > 2 and self.budget.until(1.0) < reserve:
+                raise OutOfTime
+
         fits = [
-            FoldFits(
-                estimator,
-                self.sample,
-                splits,
-                self.random,
-                n_jobs=self.n_jobs,
-                most_rows=most,
-                on_fit=self._on_regressor,
-            )
+            FoldFits(estimator, self.sample, splits, self.random, n_jobs=self.n_jobs, most_rows=most, on_fit=on_fit)
             for splits in self.divisions
         ]
         return fits[0] if len(fits) == 1 else RepeatedFits(fits)
 
-    def _on_regressor(self) -> None:
-        """Count a fit; stop after it if the time for the regressors is over and there is a model."""
-        self.progress.on_fit()
-        self.ready.append("fit")
-        if len(self.ready) > 2 and self.budget.until(0.75) < 0:
-            raise OutOfTime
-
-    def _reserve(self, risk_models: dict[str, Learner]) -> float:
-        """Predict the seconds of the steps after the regressors, from fits to some of the rows."""
-        loss = np.square(self.rows.y - self.rows.y.mean(axis=0)).reshape(len(self.rows), -1).mean(axis=1)
-        sample, folds, left = self.sample._replace(target=loss), len(self.divisions[0]), self.budget.until(1.0)
-        setting = self._setting(len(self.rows), folds)
-        risks = [
-            setting.rounds
-            * measured_time(
-                learner.build(len(self.rows), self.loss), learner.growth, sample, len(self.rows), left / 10
-            ).of(len(self.rows))
-            for learner in risk_models.values()
-        ]
-        some, start = (
-            self.random.choice(len(self.rows), len(self.rows) // 4 + 2, replace=len(self.rows) < 4),
-            time.monotonic(),
-        )
-        with one_thread():
-            out_of_bag_prediction(
-                self.features[some], loss[some] / (loss.mean() or 1.0), self.rows.weight[some], 5, self.random
-            )
-        growth = 1 + 3 * min(1.0, len(self.rows) / 5000)  # to all rows; of few rows, most of the time is overhead
-        blend = growth * (folds + 1) * (time.monotonic() - start)
-        return min(sum(risks), max(0.25 * left, min(risks))) + blend + self._closing
-
     @property
     def _closing(self) -> float:
-        """Seconds for the corrections and the report."""
-        return 0.03 * self.budget.limit + 2 * self.encoding
+        return 0.0 if self.forecast is None else self.forecast.closing
+
+    def has_time(self, trials: Sequence[Trial[Any]]) -> bool:
+        """Whether there is time to fit these to all rows."""
+        return self.budget.until(1.0) >= sum(trial.last_fit for trial in trials) + self._closing
 
     def blend(
         self, trials: list[Trial[CrossFitted]], splits: list[Split], inputs: Floats
@@ -152,10 +131,10 @@ class FitSteps:
             return blend_regressors(fitted, self.rows, inputs, [test for _, test in splits], self.loss, self.random)
 
     def try_risk_models(
-        self, learners: dict[str, Learner], residuals: Sample, folds: list[Split], last_fits: float
+        self, learners: dict[str, Learner], residuals: Sample, folds: list[Split], used: Sequence[Trial[CrossFitted]]
     ) -> list[Trial[CrossFittedRisk]]:
-        """Cross-fit the risk models to the out-of-fold errors; `last_fits` are the seconds of the last regressors."""
-        reserve = last_fits + self._closing if self.budget.limited else 0.0
+        """Cross-fit the risk models to the out-of-fold errors; `used` are the regressors with a weight."""
+        reserve = self._closing + (sum(trial.last_fit for trial in used) if self.last_fits else 0.0)
         done: list[CrossFittedRisk] = []
 
         def on_fit() -> None:
@@ -173,6 +152,7 @@ class FitSteps:
             fit,
             self._setting(len(residuals.target), len(folds)),
             reserve=reserve,
+            timings=None if self.forecast is None else self.forecast.risks,
             interrupts=self.interrupts,
             report=lambda running, leading: self.progress.name(f"risk model {running}"),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,11 @@ from recuse.threads import one_thread
 __all__ = ["FitTime", "OutOfTime", "TimeBudget", "measured_time"]
 
 _FIRST_ROWS, _STEP = 50, 4  # rows of the first trial fit, and the factor to the next
+_FEW = 500  # rows of a trial fit that takes mostly overhead, so that its growth cannot be extrapolated
 _CERTAIN = 20  # a fit that needs less than this part of the time needs no further trial
 _MOST = 4  # a trial fit may take this part of the time
 _COLUMNS = 200  # of the first trial fit of a wide table
-_MIN_GROWTH = 0.5
+_MIN_GROWTH, _MORE_GROWTH = 0.5, 0.5  # least power of the rows, and how far it may exceed the expected one
 
 
 class OutOfTime(Exception):
@@ -67,11 +68,14 @@ class FitTime:
     rows : int
     growth : float
         The power.
+    trials : float
+        Seconds that the trial fits took.
     """
 
     seconds: float
     rows: int
     growth: float
+    trials: float = field(default=0.0, repr=False, compare=False)
 
     def of(self, rows: int) -> float:
         """Return the seconds of a fit to this number of rows.
@@ -128,19 +132,31 @@ def measured_time(
     >>> measured_time(None, 2.0, sample, 8000, 100.0, lambda estimator, sample, rows: rows / 1000)
     FitTime(seconds=3.2, rows=3200, growth=1.0)
     """
-    measure = _time_of_fit if time_of_fit is None else time_of_fit
+    measure, start = _time_of_fit if time_of_fit is None else time_of_fit, time.monotonic()
     count = min(max(_FIRST_ROWS, rows // _STEP**4), rows)
     first = _of_all_columns(estimator, sample, count, seconds, measure)
     found = FitTime(first, count, growth)
-    while _STEP * count <= rows:
+    while (following := _following(count, rows)) is not None:
         # of few rows, most of the time is overhead, so the next trial takes less than its rows suggest
         if found.seconds * _STEP**_MIN_GROWTH > seconds / _MOST or found.of(rows) < seconds / _CERTAIN:
             break
-        count *= _STEP
-        taken = measure(estimator, sample, count)
-        power = math.log(max(taken, 1e-9) / max(found.seconds, 1e-9)) / math.log(_STEP)
-        found = FitTime(taken, count, min(max(power, _MIN_GROWTH), growth + 0.5))
-    return found
+        taken = measure(estimator, sample, following)
+        power = math.log(max(taken, 1e-9) / max(found.seconds, 1e-9)) / math.log(following / count)
+        found, count = FitTime(taken, following, min(max(power, _MIN_GROWTH), growth + _MORE_GROWTH)), following
+    return replace(found, trials=time.monotonic() - start)
+
+
+def _following(count: int, rows: int) -> int | None:
+    """Return the rows of the next trial fit: at most half of all, since it is not used for anything else.
+
+    Examples
+    --------
+    >>> [_following(count, rows=1000) for count in (50, 200, 500)]
+    [200, 500, None]
+    """
+    if 2 * _STEP * count <= rows:
+        return _STEP * count
+    return rows // 2 if count < _FEW and 4 * count <= rows else None
 
 
 def _of_all_columns(
@@ -154,7 +170,7 @@ def _of_all_columns(
     columns = min(_COLUMNS, width)
     while columns < width:
         taken = measure(estimator, sample._replace(inputs=sample.inputs[:, :columns]), rows)
-        if taken * min(_STEP, width / columns) > seconds / _MOST:
+        if taken * min(_STEP, width / columns) > seconds / (2 * _MOST):  # there may be another fit, to all columns
             return float(taken * width / columns)
         columns = min(_STEP * columns, width)
     return measure(estimator, sample, rows)

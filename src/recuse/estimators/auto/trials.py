@@ -12,7 +12,7 @@ from joblib import effective_n_jobs
 
 from recuse.estimators.auto.candidates import Learner
 from recuse.estimators.auto.interrupts import Interrupts
-from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget, measured_time
+from recuse.estimators.auto.time_budget import FitTime, OutOfTime, TimeBudget, measured_time
 from recuse.estimators.crossfitting import Sample
 from recuse.losses import TargetLoss
 
@@ -22,6 +22,7 @@ Fitted = TypeVar("Fitted")
 Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator to a sample, with a maximum number of rows
 
 _MIN_ROWS = 200  # a fit to fewer rows of a larger table is useless
+_FEWEST_ROWS = 50  # of the last resort, for a table with many columns
 _LAST_RESORT_ROWS = 500  # the fastest learner is fitted to these rows if there was no time for any
 
 
@@ -106,10 +107,11 @@ def run_trials(
     setting: Setting,
     *,
     reserve: float = 0.0,
+    timings: Mapping[str, FitTime] | None = None,
     interrupts: Interrupts | None = None,
     report: Callable[[str, str], None] = lambda running, leading: None,
 ) -> list[Trial[Fitted]]:
-    """Fit all candidates, each within an equal share of the remaining time.
+    """Fit all candidates, each within the time that the later ones are predicted to leave, or else an equal share.
 
     Parameters
     ----------
@@ -119,6 +121,8 @@ def run_trials(
     setting : Setting
     reserve : float
         Seconds for later steps.
+    timings : mapping of str to FitTime, optional
+        Predicted times of the fits, by the name of the candidate; others are measured.
     interrupts : Interrupts, optional
         After an interrupt, the trials end as soon as one candidate is fitted.
     report : callable
@@ -132,14 +136,18 @@ def run_trials(
     trials, names = suited(learners, setting.rows, setting.loss)
     tried: list[Trial[Fitted]] = []
     stop = Interrupts("raise") if interrupts is None else interrupts
+    known = {} if timings is None else timings
     for turn, name in enumerate(names):
-        seconds = (setting.budget.until(1.0) - reserve) / (len(names) - turn)
+        left, later = setting.budget.until(1.0) - reserve, names[turn + 1 :]
+        seconds = left / (1 + len(later))
+        if all(other in known for other in later):
+            seconds = max(seconds, left - setting.rounds * sum(known[other].of(setting.rows) for other in later))
         report(name, "")
         try:
             if stop.seen and any(trial.fitted for trial in tried):
                 tried.append(Trial(name, note="left out: interrupted"))
             else:
-                tried.append(_try(name, learners[name], sample, fit, setting, seconds))
+                tried.append(_try(name, learners[name], sample, fit, setting, seconds, known.get(name)))
         except OutOfTime:
             tried.append(Trial(name, note="left out: no time"))
         except KeyboardInterrupt:
@@ -147,9 +155,13 @@ def run_trials(
                 raise
             tried.append(Trial(name, note="left out: interrupted"))
     if not any(trial.fitted for trial in tried):
-        place = min(range(len(tried)), key=lambda each: tried[each].seconds)
+        time_of = {trial.name: trial.seconds for trial in tried}
+        if all(name in known for name in names):
+            time_of = {name: known[name].of(setting.rows) for name in names}
+        place = min(range(len(tried)), key=lambda each: time_of[tried[each].name])
         name = tried[place].name
-        tried[place] = _try(name, learners[name], sample, fit, setting, 0.0, last_resort=True)
+        left = setting.budget.until(1.0) - reserve
+        tried[place] = _try(name, learners[name], sample, fit, setting, left, known.get(name), last_resort=True)
     return [*trials, *tried]
 
 
@@ -160,6 +172,7 @@ def _try(
     fit: Fit[Fitted],
     setting: Setting,
     seconds: float,
+    timing: FitTime | None = None,
     *,
     last_resort: bool = False,
 ) -> Trial[Fitted]:
@@ -167,13 +180,17 @@ def _try(
     estimator = learner.build(rows, setting.loss)
     if last_resort:
         rows = min(setting.rows, _LAST_RESORT_ROWS)
+        if timing is not None:
+            rows = min(rows, max(timing.affordable(seconds / setting.rounds, rows), _FEWEST_ROWS))
     elif setting.budget.limited:
         each = seconds / setting.rounds
-        rows = measured_time(estimator, learner.growth, sample, rows, each).affordable(each, rows)
+        timing = timing or measured_time(estimator, learner.growth, sample, rows, each)
+        rows = timing.affordable(each, rows)
         rows = rows if rows == setting.rows or rows >= _MIN_ROWS else 0
     if rows == 0:
         return Trial(name, seconds=time.monotonic() - start, note="left out: no time")
     most = None if rows == setting.rows else rows
     fitted = fit(estimator, sample, most)
     note = "" if most is None else f"fitted to {rows} of {setting.rows} rows, for lack of time"
-    return Trial(name, fitted, rows, time.monotonic() - start, note, most)
+    taken = time.monotonic() - start
+    return Trial(name, fitted, rows, taken, note, most, taken / max(setting.rounds - 1, 1))
