@@ -78,16 +78,16 @@ class Forecast:
         rows, left = len(sample.target), budget.until(1.0)
         errors = np.square(sample.target - sample.target.mean(axis=0)).reshape(rows, -1).mean(axis=1)
         residuals = sample._replace(target=errors / (errors.mean() or 1.0))
-        suited = {name: learner for name, learner in learners.items() if learner.suits(rows, loss)}
 
         def times(of: Mapping[str, Learner], rows_of: Sample, seconds: float) -> dict[str, FitTime]:
             return {
                 name: measured_time(learner.build(rows, loss), learner.growth, rows_of, rows, seconds)
                 for name, learner in of.items()
+                if learner.suits(rows, loss)
             }
 
         return cls(
-            times(suited, sample, left / max(len(suited), 1)),
+            times(learners, sample, left / max(len(learners), 1)),
             times(risk_models, residuals, left / 10),
             frozenset(weighted),
             _time_of_blend(residuals),
@@ -102,7 +102,7 @@ class Forecast:
         If the risk models take more than a quarter of the time, they are fitted to fewer rows or left out.
         """
         risks = [self._rounds(folds + 1) * timing.of(self.rows) for timing in self.risks.values()]
-        return min(sum(risks), max(_RISK_SHARE * left, min(risks))) + (folds + 1) * self.blend + self.closing
+        return min(sum(risks), max(_RISK_SHARE * left, min(risks, default=0.0))) + (folds + 1) * self.blend + self.closing
 
     def total(self, folds: int, repeats: int, left: float, *, last_fits: bool) -> float:
         """Return the seconds of a fit with this number of folds in each of several divisions of the rows.
