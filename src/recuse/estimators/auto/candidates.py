@@ -185,6 +185,7 @@ _RISK_RECIPES = (
     _Recipe(_MEDIUM, (12, 16, 8), 60, 128, 16, 0.2, learning_rate=3e-2),
     _Recipe(_LARGE, (12, 16, 8), 60, 128, 16, learning_rate=3e-2),
     _Recipe(_HUGE, (12, 16, 8), 30, 256, 16, 0.05, learning_rate=3e-2),
+    _Recipe(4 * _HUGE, (32, 32), 25, 1024, 4, 0.2, learning_rate=3e-3, decay=False),
     _Recipe(np.inf, (32, 32), 10, 1024, 4, 0.2, learning_rate=3e-3, decay=False),
 )
 
