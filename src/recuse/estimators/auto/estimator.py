@@ -75,9 +75,9 @@ class AutoRejector(RiskBasedRegressor):
         Cost of a rejection, in squared units of the target or those of `loss`: a number, a callable of `X`, the name of
         a column of `X` (which is then not a feature), or, passed to `fit`, one value per row.
     time_limit : float, optional
-        Time limit of `fit` in seconds. With too little time there are fewer folds, and learners are left out or fitted to
-        fewer rows; see `leaderboard_`. The results then depend on the speed of the machine. A limit that is not reached
-        changes nothing.
+        Time limit of `fit` in seconds. With too little time there are fewer folds, and learners are left out or fitted
+        to fewer rows; see `leaderboard_`. The results then depend on the speed of the machine. A limit that is not
+        reached changes nothing.
     learners : list of str or mapping of str to estimator, optional
         Regressors to try: names among "boosting", "networks", "extra_trees", "process", "process_of_pieces", "linear"
         and "support_vectors", custom regressors, or both: ``{"ridge": Ridge(), "boosting": "boosting"}``. By default

@@ -102,7 +102,9 @@ class Forecast:
         If the risk models take more than a quarter of the time, they are fitted to fewer rows or left out.
         """
         risks = [self._rounds(folds + 1) * timing.of(self.rows) for timing in self.risks.values()]
-        return min(sum(risks), max(_RISK_SHARE * left, min(risks, default=0.0))) + (folds + 1) * self.blend + self.closing
+        return (
+            min(sum(risks), max(_RISK_SHARE * left, min(risks, default=0.0))) + (folds + 1) * self.blend + self.closing
+        )
 
     def total(self, folds: int, repeats: int, left: float, *, last_fits: bool) -> float:
         """Return the seconds of a fit with this number of folds in each of several divisions of the rows.
