@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.svm import SVR
@@ -14,6 +15,7 @@ from sklearn.svm import SVR
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
+from recuse.estimators.auto.models.relevant_features import GammaDeviance, RelevantFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.auto.models.risk_process import RiskProcess
 from recuse.estimators.mlp import StackedMLPRegressor
@@ -29,6 +31,7 @@ _LONG = 2_000  # rows below which networks and a process have linear pieces of t
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
 _HUGE = 100_000  # rows from which networks have fewer members and larger batches, and no process is tried
+_SCREEN = {"epochs": 20, "n_members": 4}  # of networks that features are selected by
 _PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
 
@@ -126,7 +129,16 @@ def _networks(n_rows: int, loss: TargetLoss) -> Any:
         loss=loss,
     )
     # the networks scale the target themselves, together with the loss
-    return ExpandedFeatures(networks, recipe.expansion, scale_target=False)
+    expanded = ExpandedFeatures(networks, recipe.expansion, scale_target=False)
+    if not _selects(n_rows):
+        return expanded
+    screen = clone(expanded).set_params(**{f"regressor__{name}": value for name, value in _SCREEN.items()})
+    return RelevantFeatures(expanded, screen, loss)
+
+
+def _selects(n_rows: int) -> bool:
+    """Whether networks select features: with fewer rows this is too uncertain, with more it is not needed."""
+    return _MEDIUM <= n_rows < _HUGE
 
 
 def _extra_trees(n_rows: int, loss: TargetLoss) -> Any:
@@ -192,7 +204,7 @@ _RISK_RECIPES = (
 
 def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
     recipe = _recipe(_RISK_RECIPES, n_rows)
-    return RiskNetwork(
+    network = RiskNetwork(
         hidden=recipe.hidden,
         epochs=recipe.epochs,
         batch_size=recipe.batch_size,
@@ -201,6 +213,9 @@ def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
         n_members=recipe.n_members,
         validation_fraction=recipe.validation_fraction,
     )
+    if not _selects(n_rows):
+        return network
+    return RelevantFeatures(network, clone(network).set_params(**_SCREEN), GammaDeviance())
 
 
 def _risk_process(n_rows: int, loss: TargetLoss) -> Any:
@@ -251,8 +266,9 @@ def with_members(learner: Learner, factor: int) -> Learner:
 
     def build(n_rows: int, loss: TargetLoss) -> Any:
         estimator = learner.build(n_rows, loss)
-        if isinstance(estimator, ExpandedFeatures) and isinstance(estimator.regressor, StackedMLPRegressor):
-            estimator.regressor.n_members *= factor
+        networks = estimator.regressor if isinstance(estimator, RelevantFeatures) else estimator
+        if isinstance(networks, ExpandedFeatures) and isinstance(networks.regressor, StackedMLPRegressor):
+            networks.regressor.n_members *= factor
         return estimator
 
     return learner if factor == 1 else replace(learner, build=build)

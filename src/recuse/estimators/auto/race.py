@@ -31,7 +31,7 @@ __all__ = ["Race", "RaceResult", "sample_folds"]
 Floats = NDArray[np.float64]
 
 _SAMPLE = 0.4  # share of the folds that regressors are selected on
-_MIN_ROWS = 2000  # a fit to fewer rows of a larger table is worse than none
+_MIN_ROWS, _MIN_SHARE = 2000, 0.3  # a fit to fewer rows of a larger table, or to a smaller share, is worse than none
 _NEGLIGIBLE = 0.02  # weight in a blend of all, below which a regressor is left out
 _MARGIN = 0.95  # share of the remaining time that is planned
 _NO_TIME = "left out: no time"
@@ -197,7 +197,7 @@ class Race:
         of_fold = entrant.timing.affordable(left / remaining / fits / entrant.fits.repeats, entrant.rows)
         rows = entrant.rows if of_fold >= self._training_rows(entrant.rows) else of_fold
         rows = min(max(rows, _MIN_ROWS), entrant.rows) if needed else rows
-        if rows < _MIN_ROWS and rows < entrant.rows:
+        if rows < max(_MIN_ROWS, _MIN_SHARE * entrant.rows) and rows < entrant.rows and not needed:
             return False
         if rows < entrant.rows:
             entrant.note = f"fitted to {rows} of {entrant.rows} rows, for lack of time"
@@ -208,8 +208,7 @@ class Race:
 
     def _predicted(self, entrant: _Entrant, rows: int) -> float:
         assert entrant.timing is not None
-        shared = self._processes if entrant.fits.together else 1
-        return entrant.fits.repeats * entrant.timing.of(rows) / shared
+        return entrant.fits.repeats * entrant.timing.of(rows)
 
     def _complete(self) -> None:
         """Fit the selected regressors to the other folds; if the time is too short, the most useful of them."""
@@ -221,7 +220,7 @@ class Race:
             missing = entrant.fits.missing
             if self.budget.limited and len(chosen) == 1:  # the last one: as many folds as possible
                 rounds = self._left() / entrant.per_round if entrant.per_round > 0 else self.folds
-                missing = missing[: max(int(rounds), 0) * (1 if entrant.fits.together else self._processes)]
+                missing = missing[: max(int(rounds), 0) * self._processes]
             if not missing:
                 break
             self._fit(entrant, missing)
@@ -277,7 +276,7 @@ class Race:
             entrant.late = True
         seconds = time.monotonic() - start
         entrant.spent += seconds
-        entrant.per_round = seconds / self._rounds(entrant, max(entrant.done - before, 1))
+        entrant.per_round = seconds / self._rounds(max(entrant.done - before, 1))
 
     def _blend(self, running: Sequence[_Entrant]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Return the weights of a blend, its predictions, and the rows of the folds that all were fitted to."""
@@ -342,17 +341,16 @@ class Race:
     def _seconds(self, entrant: _Entrant, folds: int | None = None) -> float:
         """Return the seconds of the fits of this number of folds, by default of the missing ones."""
         missing = len(entrant.fits.missing) if folds is None else folds
-        return self._rounds(entrant, missing) * entrant.per_round if missing else 0.0
+        return self._rounds(missing) * entrant.per_round if missing else 0.0
 
-    def _rounds(self, entrant: _Entrant, folds: int) -> int:
-        """Return the number of fits one after another; the processes share a stack of folds."""
-        return folds if entrant.fits.together else math.ceil(folds / self._processes)
+    def _rounds(self, folds: int) -> int:
+        """Return the number of fits one after another; the processes also divide the folds of a stack."""
+        return math.ceil(folds / self._processes)
 
     def _last_fit(self, entrant: _Entrant) -> float:
         """Predict the seconds of a fit to all rows."""
         more = 1.0 if entrant.most_rows is not None else entrant.rows / self._training_rows(entrant.rows)
-        shared = self._processes if entrant.fits.together else 1  # the last fit is in one process
-        return more * shared * entrant.per_round / entrant.fits.repeats
+        return more * entrant.per_round / entrant.fits.repeats
 
     def _training_rows(self, rows: int) -> int:
         return max(round(rows * (1 - 1 / self.folds)), 1)

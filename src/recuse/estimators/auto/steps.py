@@ -17,6 +17,7 @@ from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget
 from recuse.estimators.auto.time_plan import Forecast
 from recuse.estimators.auto.trials import Setting, Trial, run_trials
 from recuse.estimators.crossfitting import CrossFitted, FoldFits, RepeatedFits, Sample, refit
+from recuse.estimators.joint_fits import fits_together
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk, refit_risks
 from recuse.losses import TargetLoss
 from recuse.progress import Report
@@ -137,12 +138,16 @@ class FitSteps:
         reserve = self._closing + (sum(trial.last_fit for trial in used) if self.last_fits else 0.0)
         done: list[CrossFittedRisk] = []
 
-        def on_fit() -> None:
-            self.progress.on_fit()
-            if done and self.budget.until(1.0) < reserve:
-                raise OutOfTime
-
         def fit(part: Any, sample: Sample, most: int | None) -> CrossFittedRisk:
+            missing = [] if fits_together(part) else list(folds)
+
+            def on_fit() -> None:
+                """Count a fit; stop if the time is over, there is a risk model, and this one lacks folds."""
+                self.progress.on_fit()
+                del missing[:1]
+                if done and missing and self.budget.until(1.0) < reserve:
+                    raise OutOfTime
+
             done.append(learn_risk(part, sample, folds, self.random, self.n_jobs, most_rows=most, on_fit=on_fit))
             return done[-1]
 

@@ -8,8 +8,10 @@ from sklearn.linear_model import Ridge
 from graph_runs import assert_same_prediction, new_rows, training_rows
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
+from recuse.estimators.auto.models.relevant_features import RelevantFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.auto.models.risk_process import RiskProcess
+from recuse.losses import SQUARED
 
 
 @pytest.mark.parametrize("expansion", ["ranks", "pieces", "none"])
@@ -34,6 +36,15 @@ def test_risk_process_is_clipped():
     model = RiskProcess(random_state=0).fit(X, y**2)
     predicted = model.predict(new_rows(X))
     model.limits_ = np.quantile(np.log(predicted), [0.2, 0.8])
+    assert_same_prediction(model, new_rows(X))
+
+
+@pytest.mark.parametrize("columns", [[0, 1, 2, 3, 4], [3, 1]])
+def test_relevant_features(columns):
+    X, y = training_rows()
+    model = RelevantFeatures(Ridge(), Ridge(), SQUARED, random_state=0).fit(X, y)
+    model.columns_ = np.array(columns)
+    model.regressor_ = Ridge().fit(X[:, columns], y)
     assert_same_prediction(model, new_rows(X))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
+from recuse.estimators.auto.models.relevant_features import RelevantFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.crossfitting import MeanOfRepeats
 from recuse.model_file.graph.builder import Value, concat
@@ -43,6 +44,12 @@ def _risk_network(model: RiskNetwork, x: Value) -> Value:
 @converts(PrecisionWeighted)
 def _precision_weighted(model: PrecisionWeighted, x: Value) -> Value:
     return convert(model.regressor_, x)
+
+
+@converts(RelevantFeatures)
+def _relevant_features(model: RelevantFeatures, x: Value) -> Value:
+    whole = np.array_equal(model.columns_, np.arange(x.shape[1]))
+    return convert(model.regressor_, x if whole else x.take(model.columns_, 1))
 
 
 @converts(MeanOfRepeats)
