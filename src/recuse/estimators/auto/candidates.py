@@ -106,7 +106,8 @@ class _Recipe:
 _RECIPES = (
     _Recipe(_SMALL, (20, 30, 10), 60, 64, 8, expansion="pieces"),  # more epochs only fit the noise
     _Recipe(_LONG, (64, 64), 200, 64, 4, expansion="pieces"),
-    _Recipe(_LARGE, (12, 16, 8), 60, 128, 16, learning_rate=3e-2),
+    _Recipe(_MEDIUM, (12, 16, 8), 60, 128, 16, learning_rate=3e-2),
+    _Recipe(_LARGE, (12, 16, 8), 120, 128, 16, learning_rate=3e-2),
     _Recipe(_HUGE, (12, 16, 8), 40, 256, 16, 0.05, learning_rate=3e-2),
     _Recipe(np.inf, (64, 64), 20, 1024, 4, 0.05),
 )
