@@ -45,7 +45,7 @@ def calibration(n_jobs: int, repeats: int = 10) -> None:
     Test rows that equal a training row are excluded from the bins and from the ratio of new rows. A row may be a
     test row of several splits, so the intervals resample rows, each with all its splits.
     """
-    for name, cost in (("concrete", 36.0), ("abalone", 4.0)):
+    for name, cost in (("concrete", 36.0), ("abalone", 4.0), ("airfoil", 16.0)):
         tested = pd.concat(
             [_expected_and_observed(name, cost, repeat, n_jobs) for repeat in range(repeats)], ignore_index=True
         )
