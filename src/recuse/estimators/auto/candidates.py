@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -102,6 +102,11 @@ class _Recipe:
     learning_rate: float = 1e-2
     decay: bool = True
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the networks."""
+        return {name: value for name, value in asdict(self).items() if name not in ("rows", "expansion")}
+
 
 _RECIPES = (
     _Recipe(_SMALL, (20, 30, 10), 60, 64, 8, expansion="pieces"),  # more epochs only fit the noise
@@ -119,16 +124,7 @@ def _recipe(recipes: Sequence[_Recipe], n_rows: int) -> _Recipe:
 
 def _networks(n_rows: int, loss: TargetLoss) -> Any:
     recipe = _recipe(_RECIPES, n_rows)
-    networks = StackedMLPRegressor(
-        hidden=recipe.hidden,
-        epochs=recipe.epochs,
-        batch_size=recipe.batch_size,
-        learning_rate=recipe.learning_rate,
-        decay=recipe.decay,
-        n_members=recipe.n_members,
-        validation_fraction=recipe.validation_fraction,
-        loss=loss,
-    )
+    networks = StackedMLPRegressor(**recipe.parameters, loss=loss)
     # the networks scale the target themselves, together with the loss
     expanded = ExpandedFeatures(networks, recipe.expansion, scale_target=False)
     if not _selects(n_rows):
@@ -204,16 +200,7 @@ _RISK_RECIPES = (
 
 
 def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
-    recipe = _recipe(_RISK_RECIPES, n_rows)
-    network = RiskNetwork(
-        hidden=recipe.hidden,
-        epochs=recipe.epochs,
-        batch_size=recipe.batch_size,
-        learning_rate=recipe.learning_rate,
-        decay=recipe.decay,
-        n_members=recipe.n_members,
-        validation_fraction=recipe.validation_fraction,
-    )
+    network = RiskNetwork(**_recipe(_RISK_RECIPES, n_rows).parameters)
     if not _selects(n_rows):
         return network
     return RelevantFeatures(network, clone(network).set_params(**_SCREEN), GammaDeviance())

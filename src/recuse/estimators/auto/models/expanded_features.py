@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.preprocessing import QuantileTransformer
-from sklearn.utils import Tags, get_tags
 
-from recuse.estimators.joint_fits import Rows, fit_all
+from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
+from recuse.estimators.joint_fits import Rows
 from recuse.tabular.units import target_moments
 
 __all__ = ["ExpandedFeatures"]
@@ -25,7 +24,7 @@ _MIN_PIECES = 4  # with fewer, ranks are better
 _MAX_INPUTS = 256  # pieces of all columns
 
 
-class ExpandedFeatures(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ExpandedFeatures(WrappedRegressor):
     """Fit a regressor to the features, to ranks or linear pieces of them, and to a standardised target.
 
     Both expansions help networks on skewed columns, and the ranks help kernel methods. The ranks are uniform on [-1.7,
@@ -58,24 +57,9 @@ class ExpandedFeatures(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.expansion = expansion
         self.scale_target = scale_target
 
-    def __sklearn_tags__(self) -> Tags:
-        """Describe the estimator to scikit-learn: several targets if the regressor can predict them."""
-        tags: Tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = get_tags(self.regressor).target_tags.multi_output
-        return tags
-
-    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Learn the expansion and the scale of the target, then fit the regressor."""
-        self.fit_together([self], [(np.asarray(X), np.asarray(y), sample_weight)])
-        return self
-
-    @staticmethod
-    def fit_together(estimators: Sequence[ExpandedFeatures], rows: Sequence[Rows], n_jobs: int | None = None) -> None:
-        """Fit several estimators, each to its own rows; see `recuse.estimators.joint_fits`."""
-        regressors = [clone(estimator.regressor) for estimator in estimators]
-        inside = [estimator._learn(*own) for estimator, own in zip(estimators, rows, strict=True)]
-        for estimator, regressor in zip(estimators, fit_all(regressors, inside, n_jobs), strict=True):
-            estimator.regressor_ = regressor
+    @classmethod
+    def _prepared(cls, estimators: Sequence[ExpandedFeatures], rows: Sequence[Rows], n_jobs: int | None) -> list[Rows]:
+        return [estimator._learn(*own) for estimator, own in zip(estimators, rows, strict=True)]
 
     def _learn(self, X: Floats, y: Floats, sample_weight: Floats | None) -> Rows:
         """Learn the expansion and the scale, and return the rows of the regressor."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import Tags, check_random_state, get_tags
+from sklearn.utils import check_random_state
 
 from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
-from recuse.estimators.joint_fits import Rows, fit_all
+from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
+from recuse.estimators.joint_fits import Rows
 from recuse.losses import SQUARED, TargetLoss
 from recuse.tabular.units import target_moments
 from recuse.threads import one_thread
@@ -22,7 +22,7 @@ __all__ = ["PrecisionWeighted", "precision"]
 Floats = NDArray[np.float64]
 
 
-class PrecisionWeighted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PrecisionWeighted(WrappedRegressor):
     """Estimate the noise of every training row, then fit a regressor with weights inverse to it.
 
     Least squares with weights inverse to the variances has the lowest variance (Aitken, 1935). Two forests estimate the
@@ -58,25 +58,10 @@ class PrecisionWeighted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.loss = loss
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        """Describe the estimator to scikit-learn: several targets if the regressor can predict them."""
-        tags: Tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = get_tags(self.regressor).target_tags.multi_output
-        return tags
-
-    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Estimate the noise, then fit the regressor."""
-        self.fit_together([self], [(X, y, sample_weight)])
-        return self
-
-    @staticmethod
-    def fit_together(estimators: Sequence[PrecisionWeighted], rows: Sequence[Rows], n_jobs: int | None = None) -> None:
-        """Fit several estimators, each to its own rows; see `recuse.estimators.joint_fits`."""
+    @classmethod
+    def _prepared(cls, estimators: Sequence[PrecisionWeighted], rows: Sequence[Rows], n_jobs: int | None) -> list[Rows]:
         pairs = zip(estimators, rows, strict=True)
-        weighted = Parallel(n_jobs)(delayed(estimator._weighted)(*own) for estimator, own in pairs)
-        regressors = [clone(estimator.regressor) for estimator in estimators]
-        for estimator, regressor in zip(estimators, fit_all(regressors, weighted, n_jobs), strict=True):
-            estimator.regressor_ = regressor
+        return list(Parallel(n_jobs)(delayed(estimator._weighted)(*own) for estimator, own in pairs))
 
     def _weighted(self, X: Floats, y: Floats, sample_weight: Floats | None) -> Rows:
         """Return the rows with weights inverse to their estimated noise."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import Tags, check_random_state, get_tags
+from sklearn.base import clone
+from sklearn.utils import check_random_state
 
+from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows, fit_all
 from recuse.losses import TargetLoss
 
@@ -34,7 +35,7 @@ class GammaDeviance:
         return np.asarray(target / expected + np.log(expected))
 
 
-class RelevantFeatures(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class RelevantFeatures(WrappedRegressor):
     """Select features, then fit a regressor to them.
 
     Networks fit the noise of features without effect, so their loss is lower without those. A simple regressor, the
@@ -76,25 +77,10 @@ class RelevantFeatures(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.loss = loss
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        """Describe the estimator to scikit-learn: several targets if the regressor can predict them."""
-        tags: Tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = get_tags(self.regressor).target_tags.multi_output
-        return tags
-
-    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Select the features, then fit the regressor."""
-        self.fit_together([self], [(np.asarray(X), np.asarray(y), sample_weight)])
-        return self
-
-    @staticmethod
-    def fit_together(estimators: Sequence[RelevantFeatures], rows: Sequence[Rows], n_jobs: int | None = None) -> None:
-        """Fit several estimators, each to its own rows; see `recuse.estimators.joint_fits`."""
+    @classmethod
+    def _prepared(cls, estimators: Sequence[RelevantFeatures], rows: Sequence[Rows], n_jobs: int | None) -> list[Rows]:
         _select(estimators, rows, n_jobs)
-        regressors = [clone(estimator.regressor) for estimator in estimators]
-        inside = [(X[:, each.columns_], y, weight) for each, (X, y, weight) in zip(estimators, rows, strict=True)]
-        for estimator, regressor in zip(estimators, fit_all(regressors, inside, n_jobs), strict=True):
-            estimator.regressor_ = regressor
+        return [(X[:, each.columns_], y, weight) for each, (X, y, weight) in zip(estimators, rows, strict=True)]
 
     def predict(self, X: Floats) -> Floats:
         """Predict every row."""
