@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,7 +16,7 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from recuse import threads
-from recuse.threads import one_thread
+from recuse.threads import one_blas_thread, one_thread
 
 
 def openmp_limits():
@@ -108,7 +109,7 @@ def test_the_work_starts_no_threads_under_the_limit(work):
         f"""
         import os
         import numpy, sklearn.ensemble, torch
-        from recuse.threads import one_thread
+        from recuse.threads import one_blas_thread, one_thread
         def count(): return len(os.listdir("/proc/self/task"))
         before = count()
         with one_thread():
@@ -135,3 +136,33 @@ def test_a_runtime_that_is_loaded_after_the_first_use_obeys_too():
         print(_openmp_effective_n_threads())
         """
     assert run_python(script) == [1, 4]
+
+
+def blas_limits():
+    """The limits of the BLAS libraries of the process."""
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_the_limit_of_blas_is_restored_when_several_threads_overlap():
+    before, barrier = blas_limits(), threading.Barrier(2)
+
+    def enter(seconds):
+        barrier.wait(30)
+        with one_blas_thread():
+            time.sleep(seconds)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(enter, [0.02, 0.1]))
+    assert blas_limits() == before
+
+
+def test_blas_has_one_thread_inside():
+    with one_blas_thread():
+        assert set(blas_limits()) == {1}
+
+
+def test_an_error_restores_the_limit_of_blas():
+    before = blas_limits()
+    with pytest.raises(ValueError, match="inside"), one_blas_thread():
+        raise ValueError("inside")
+    assert blas_limits() == before

@@ -174,7 +174,7 @@ LEARNERS: Mapping[str, Learner] = {
     "process": Learner(_process, most_rows=_HUGE, losses=_SYMMETRIC, weighted=True),
     "process_of_pieces": Learner(_process_of_pieces, most_rows=_LONG, losses=_SYMMETRIC),
     "linear": Learner(_linear, losses=_SYMMETRIC),
-    "support_vectors": Learner(_support_vectors, most_rows=_MEDIUM, growth=2.0, losses=_SYMMETRIC),
+    "support_vectors": Learner(_support_vectors, most_rows=_LONG, growth=2.0, losses=_SYMMETRIC),
 }
 
 

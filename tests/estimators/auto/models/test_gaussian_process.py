@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import RationalQuadratic
 
 from recuse.estimators.auto.models import gaussian_process, process_kernel
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
+from recuse.estimators.auto.models.process_kernel import Scales
 
 
 def draw(rows, noise=0.1, seed=0):
@@ -20,7 +21,7 @@ def draw(rows, noise=0.1, seed=0):
 def known_scales(monkeypatch):
     """Scales that are not learned."""
     lengths, ratio = np.array([0.7, 1.4]), 0.05
-    monkeypatch.setattr(gaussian_process, "learned_scales", lambda X, y, weight: (lengths, ratio))
+    monkeypatch.setattr(gaussian_process, "learned_scales", lambda X, y, weight: Scales(lengths, 1.0, ratio))
     return lengths, ratio
 
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
 from recuse.estimators.auto.models.process_kernel import JITTER, Projection, kernel, kernel_sum, learned_scales
+from recuse.threads import one_blas_thread
 
 __all__ = ["GaussianProcess"]
 
@@ -66,10 +67,16 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Learn the scales, then fit; the noise of a row of weight w is divided by w."""
+        with one_blas_thread():
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Floats, sample_weight: Floats | None) -> None:
         X, weight = np.asarray(X), np.ones(len(y)) if sample_weight is None else sample_weight
         order = check_random_state(self.random_state).permutation(len(y))
         some = order[: self.scale_rows]
-        self.lengths_, ratio = learned_scales(X[some], y[some], weight[some])
+        scales = learned_scales(X[some], y[some], weight[some])
+        self.lengths_, ratio = scales.lengths, scales.ratio
         rows = X / self.lengths_
         if len(y) <= self.exact_rows:
             self.centres_ = rows
@@ -79,7 +86,6 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         else:
             self.centres_ = rows[order[: self.centres]]
             self.coefficients_ = Projection(rows, weight / ratio, self.centres_).coefficients(y)
-        return self
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the process for every row."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-__all__ = ["JITTER", "Projection", "kernel", "kernel_sum", "learned_scales"]
+__all__ = ["JITTER", "Projection", "Scales", "kernel", "kernel_sum", "learned_scales"]
 
 Floats = NDArray[np.float64]
 
 _LENGTHS = (1e-1, 1e3)  # in standard deviations of a feature
 _VARIANCE, _NOISE = (1e-2, 1e3), (1e-4, 2.0)  # for a target of unit variance
-_STEPS = 20
+_STEPS, _FURTHER_STEPS = 20, 12  # of the maximisation, without and with given scales
+_GAIN = 1e-4  # of the likelihood, below which further steps are not worth it
 JITTER = 1e-10  # added to the diagonal, for the factorisation
 _BLOCK = 2000  # rows of the kernel matrix that are in memory at a time
 
@@ -71,16 +74,30 @@ class Projection:
         return np.asarray(cho_solve(self._factor, right))
 
 
-def learned_scales(X: Floats, y: Floats, weight: Floats) -> tuple[Floats, float]:
-    """Maximise the likelihood of the rows; return the lengths and the noise relative to the variance of the process."""
+class Scales(NamedTuple):
+    """The scales of a process: a length for each feature, and the variances of process and noise."""
+
+    lengths: Floats
+    variance: float
+    noise: float
+
+    @property
+    def ratio(self) -> float:
+        """The noise relative to the variance of the process."""
+        return self.noise / self.variance
+
+
+def learned_scales(X: Floats, y: Floats, weight: Floats, start: Scales | None = None) -> Scales:
+    """Maximise the likelihood of the rows, from given scales or from equal lengths."""
     features = X.shape[1]
-    start = np.append(np.full(features, np.log(features**0.5)), np.log([1.0, 0.1]))
+    first = Scales(np.full(features, features**0.5), 1.0, 0.1) if start is None else start
     bounds = np.log([*[_LENGTHS] * features, _VARIANCE, _NOISE])
     # a bounded number of steps: the last digits of a length scale do not matter
-    options, rows = {"maxiter": _STEPS}, (X, y, weight)
-    found = minimize(_likelihood, start, args=rows, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    options = {"maxiter": _STEPS} if start is None else {"maxiter": _FURTHER_STEPS, "ftol": _GAIN}
+    at = np.log([*first.lengths, first.variance, first.noise])
+    found = minimize(_likelihood, at, args=(X, y, weight), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     variance, noise = np.exp(found.x[features:])
-    return np.exp(found.x[:features]), noise / variance
+    return Scales(np.exp(found.x[:features]), float(variance), float(noise))
 
 
 def _likelihood(logarithms: Floats, X: Floats, y: Floats, weight: Floats) -> tuple[float, Floats]:

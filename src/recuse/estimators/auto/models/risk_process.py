@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from recuse.estimators.auto.models.process_kernel import Projection, kernel_sum, learned_scales
+from recuse.estimators.auto.models.process_kernel import Projection, Scales, kernel_sum, learned_scales
+from recuse.threads import one_blas_thread
 
 __all__ = ["RiskProcess"]
 
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 _MAX_RATIO = 10.0  # of a loss and the expected one; larger ones count as this, so that no row dominates
 _ROUNDS = 3  # of learning the scales, each from the working response of the one before; one is not enough
 _STEPS = 10
-_TOLERANCE = 1e-3  # of the logarithm of the expected loss
+_TOLERANCE = 1e-2  # of the logarithm of the expected loss
 _TAIL = 0.005  # share of the training rows at either end beyond which predictions are clipped
 
 
@@ -37,7 +38,7 @@ class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     scale_rows : int, default=500
         Number of rows that the scales are learned from.
-    centres : int, default=1000
+    centres : int, default=500
         Maximum number of rows that are centres of kernels, drawn at random.
     random_state : int, RandomState or None, default=None
 
@@ -58,7 +59,7 @@ class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     limits_: Floats
 
     def __init__(
-        self, scale_rows: int = 500, centres: int = 1000, random_state: int | np.random.RandomState | None = None
+        self, scale_rows: int = 500, centres: int = 500, random_state: int | np.random.RandomState | None = None
     ) -> None:
         self.scale_rows = scale_rows
         self.centres = centres
@@ -66,17 +67,22 @@ class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Fit to losses y >= 0."""
+        with one_blas_thread():
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Floats, sample_weight: Floats | None) -> None:
         X, weight = np.asarray(X), np.ones(len(y)) if sample_weight is None else sample_weight / sample_weight.mean()
         order = check_random_state(self.random_state).permutation(len(y))
         mean = float(np.average(y, weights=weight)) or 1.0
         loss, some = y / mean, order[: self.scale_rows]
-        self.lengths_, ratio = _scales(X[some], loss[some], weight[some])
+        scales = _scales(X[some], loss[some], weight[some])
+        self.lengths_ = scales.lengths
         rows = X / self.lengths_
         self.centres_ = rows[order[: self.centres]]
-        self.coefficients_, logarithm = _fisher_scoring(rows, loss, weight / ratio, self.centres_)
+        self.coefficients_, logarithm = _fisher_scoring(rows, loss, weight / scales.ratio, self.centres_)
         self.level_ = float(np.log(mean))
         self.limits_ = np.quantile(logarithm, [_TAIL, 1 - _TAIL]) + self.level_
-        return self
 
     def predict(self, X: Any) -> Floats:
         """Predict the expected loss of every row."""
@@ -84,15 +90,16 @@ class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.exp((logarithm + self.level_).clip(*self.limits_)))
 
 
-def _scales(X: Floats, loss: Floats, weight: Floats) -> tuple[Floats, float]:
-    """Learn the lengths and the ratio of noise and variance from working responses of unit variance."""
-    logarithm = np.zeros(len(loss))
+def _scales(X: Floats, loss: Floats, weight: Floats) -> Scales:
+    """Learn the scales from working responses of unit variance."""
+    logarithm, scales = np.zeros(len(loss)), None
     for _ in range(_ROUNDS):
         response = _working_response(logarithm, loss)
-        lengths, ratio = learned_scales(X, response / (response.std() or 1.0), weight)
-        rows = X / lengths
-        _, logarithm = _fisher_scoring(rows, loss, weight / ratio, rows)
-    return lengths, ratio
+        scales = learned_scales(X, response / (response.std() or 1.0), weight, scales)
+        rows = X / scales.lengths
+        _, logarithm = _fisher_scoring(rows, loss, weight / scales.ratio, rows)
+    assert scales is not None
+    return scales
 
 
 def _fisher_scoring(rows: Floats, loss: Floats, precision: Floats, centres: Floats) -> tuple[Floats, Floats]:
