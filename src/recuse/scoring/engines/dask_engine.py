@@ -82,13 +82,15 @@ def _outcome(distributed: Any, future: Any) -> tuple[list[Result], PartError | N
 @contextmanager
 def _without_messages() -> Iterator[None]:
     """Let no traceback of a lost connection reach standard error, since an error says it."""
-    logger = logging.getLogger("distributed.client")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+    loggers = [logging.getLogger(f"distributed.{name}") for name in ("client", "batched")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _run_task(job: Job, task: Task) -> tuple[list[Result], PartError | None]:
