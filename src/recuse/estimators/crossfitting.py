@@ -16,7 +16,7 @@ from recuse.tabular.folds import Split
 from recuse.tabular.rows import is_constant_target
 from recuse.threads import one_thread
 
-__all__ = ["CrossFitted", "FoldFits", "MeanOfRepeats", "RepeatedFits", "Sample", "cross_fit", "refit"]
+__all__ = ["CrossFitted", "FoldFits", "MeanOfRepeats", "RepeatedFits", "Sample", "cross_fit", "first_division", "refit"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -221,6 +221,11 @@ class MeanOfRepeats:
     def predict(self, X: Floats) -> Floats:
         """Return the mean prediction."""
         return np.asarray(np.mean([model.predict(X) for model in self.models], axis=0))
+
+
+def first_division(copies: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the models of the first division of the rows, whose folds the results refer to."""
+    return tuple(copy.first if isinstance(copy, MeanOfRepeats) else copy for copy in copies)
 
 
 class RepeatedFits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,9 +37,9 @@ from recuse.estimators.auto.presets import PRESETS, Preset
 from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
 from recuse.estimators.auto.steps import FitProgress, FitSteps
 from recuse.estimators.auto.time_budget import TimeBudget
-from recuse.estimators.auto.time_plan import Forecast, fewer_folds
-from recuse.estimators.auto.trials import Trial
-from recuse.estimators.crossfitting import CrossFitted, MeanOfRepeats, Sample
+from recuse.estimators.auto.time_plan import Forecast, divisions_in_time
+from recuse.estimators.auto.trials import Trial, missing_parts, used_trials
+from recuse.estimators.crossfitting import CrossFitted, Sample, first_division
 from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
 from recuse.estimators.risk.model import CrossFittedRisk
 from recuse.losses import LossLike
@@ -53,7 +53,6 @@ from recuse.validation import is_count, is_rate, require
 __all__ = ["AutoRejector"]
 
 Floats = NDArray[np.float64]
-Fitted = TypeVar("Fitted")
 
 
 class AutoRejector(RiskBasedRegressor):
@@ -254,22 +253,6 @@ class AutoRejector(RiskBasedRegressor):
             raise ValueError("cv must have at least 2 test parts, so that the risk can be cross-fitted, got 1")
         return divisions
 
-    def _divisions_in_time(
-        self,
-        divisions: list[list[Split]],
-        rows: Rows,
-        forecast: Forecast,
-        budget: TimeBudget,
-        last_fits: bool,
-        random: np.random.RandomState,
-    ) -> list[list[Split]]:
-        """Return the divisions, or if the time is too short for them, fewer or with fewer folds."""
-        if self.cv is not None:
-            return divisions
-        given = len(divisions[0]), len(divisions)
-        folds, repeats = fewer_folds(forecast, *given, budget.until(1.0), last_fits=last_fits)
-        return divisions[:repeats] if folds == given[0] else [folds_of(rows, folds, random)]
-
     def _weight_of_drawn(self, X: Any, sample_weight: ArrayLike | None, random: np.random.RandomState) -> Any:
         """Return the weights, with zero for rows of a table beyond `max_rows` that are not drawn."""
         count = _num_samples(X)
@@ -308,7 +291,8 @@ class AutoRejector(RiskBasedRegressor):
             sample = Sample(features, rows.y, rows.weight)
             candidates = learners, weighted, risk_models
             forecast = Forecast.measure(*candidates, sample, self.loss_, budget, encoding, self.n_jobs)
-            divisions = self._divisions_in_time(divisions, rows, forecast, budget, last_fits, random)
+            if self.cv is None:
+                divisions = divisions_in_time(divisions, rows, forecast, budget.until(1.0), last_fits, random)
         interrupts = Interrupts(self.on_interrupt)
         steps = (len(divisions[0]) * len(divisions) + 1) * (len(learners) + len(weighted))
         with progress_bar("fitting", steps + (len(divisions[0]) + 1) * len(risk_models), show=self.verbose) as show:
@@ -324,7 +308,7 @@ class AutoRejector(RiskBasedRegressor):
             inputs = risk_inputs(features[tested], novelty[tested], blended.prediction[tested], self._target_scale)
             error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
             residuals = Sample(inputs, error, rows.weight[tested])
-            used = _used(trials, weights)
+            used = used_trials(trials, weights)
             risk_trials = run.try_risk_models(risk_models, residuals, folds, used)
             cross_fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
             keep = may_keep and is_partition(splits, len(rows))
@@ -345,7 +329,7 @@ class AutoRejector(RiskBasedRegressor):
         shares = weights, risk_shares
         self._report(trials, blended.take(tested), risk_trials, shares, expected[tested], rows.take(tested))
         self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)
-        return _missing([*trials, *risk_trials], len(splits), len(divisions[0])) if interrupts.seen else ""
+        return missing_parts([*trials, *risk_trials], len(splits), len(divisions[0])) if interrupts.seen else ""
 
     def _adopt(
         self,
@@ -358,7 +342,7 @@ class AutoRejector(RiskBasedRegressor):
         keep: bool,
     ) -> FoldModels:
         """Keep the models of the folds or fit those with a weight to all rows, and return the models of the folds."""
-        used, used_risks = _used(trials, weights), _used(risk_trials, risk_weights)
+        used, used_risks = used_trials(trials, weights), used_trials(risk_trials, risk_weights)
         outputs, weights, risk_weights = self._n_targets, weights[weights > 0], risk_weights[risk_weights > 0]
         self._novelty = Novelty.learn(run.features, run.random)
         folds = BlendedRegressor([trial.fitted.models for trial in used if trial.fitted], weights, outputs)
@@ -367,7 +351,7 @@ class AutoRejector(RiskBasedRegressor):
         if not keep:
             self._regressor = BlendedRegressor([(model,) for model in run.refit_regressors(used)], weights, outputs)
             self._risk = BlendedRisk(run.refit_risks(used_risks, residuals), risk_weights)
-        first = BlendedRegressor([_first_division(copies) for copies in folds.models], weights, outputs)
+        first = BlendedRegressor([first_division(copies) for copies in folds.models], weights, outputs)
         return FoldModels(
             lambda fold, features: first.of_copy(fold, features).prediction,
             lambda features: self._estimates(folds, risks, features),
@@ -409,23 +393,3 @@ class AutoRejector(RiskBasedRegressor):
         copies, novelty = regressor.by_copy(features), self._novelty(features)
         inputs = [risk_inputs(features, novelty, blended.prediction, self._target_scale) for blended in copies]
         return np.array([blended.prediction for blended in copies]), risk.by_fold(inputs)
-
-
-def _used(trials: list[Trial[Fitted]], weights: Floats) -> list[Trial[Fitted]]:
-    """Return the trials with a weight > 0; `weights` are those of the fitted ones."""
-    fitted = [trial for trial in trials if trial.fitted is not None]
-    return [trial for trial, weight in zip(fitted, weights, strict=True) if weight > 0]
-
-
-def _first_division(copies: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the models of the first division of the rows, whose folds the results refer to."""
-    return tuple(copy.first if isinstance(copy, MeanOfRepeats) else copy for copy in copies)
-
-
-def _missing(trials: list[Trial[Any]], folds: int, all_folds: int) -> str:
-    """Name the models that were not finished, and the folds that were not used."""
-    names = [trial.name for trial in trials if trial.note == "left out: interrupted"]
-    parts = [", ".join(names)] if names else []
-    if folds < all_folds:
-        parts.append(f"{all_folds - folds} of {all_folds} folds")
-    return " and ".join(parts) or "nothing"

@@ -15,9 +15,11 @@ from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
 from recuse.estimators.auto.time_budget import FitTime, TimeBudget, measured_time
 from recuse.estimators.crossfitting import Sample
 from recuse.losses import TargetLoss
+from recuse.tabular.folds import Split, folds_of
+from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
 
-__all__ = ["Forecast", "fewer_folds"]
+__all__ = ["Forecast", "divisions_in_time", "fewer_folds"]
 
 _WEIGHTED = 0.75  # time of a weighted variant, relative to its learner; only those of selected regressors are tried
 _RISK_SHARE = 0.25  # of the remaining time, for risk models that take longer
@@ -147,6 +149,20 @@ def fewer_folds(forecast: Forecast, folds: int, repeats: int, left: float, *, la
         if forecast.total(*option, left, last_fits=last_fits) <= left:
             return option
     return options[-1]
+
+
+def divisions_in_time(
+    divisions: list[list[Split]],
+    rows: Rows,
+    forecast: Forecast,
+    left: float,
+    last_fits: bool,
+    random: np.random.RandomState,
+) -> list[list[Split]]:
+    """Return the divisions of the rows, or if the time is too short for them, fewer or with fewer folds."""
+    given = len(divisions[0]), len(divisions)
+    folds, repeats = fewer_folds(forecast, *given, left, last_fits=last_fits)
+    return divisions[:repeats] if folds == given[0] else [folds_of(rows, folds, random)]
 
 
 def _time_of_blend(residuals: Sample) -> float:

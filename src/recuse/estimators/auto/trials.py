@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 
 from recuse.estimators.auto.candidates import Learner
 from recuse.estimators.auto.interrupts import Interrupts
@@ -16,7 +18,7 @@ from recuse.estimators.auto.time_budget import FitTime, OutOfTime, TimeBudget, m
 from recuse.estimators.crossfitting import Sample
 from recuse.losses import TargetLoss
 
-__all__ = ["Fit", "Setting", "Trial", "run_trials", "suited"]
+__all__ = ["Fit", "Setting", "Trial", "missing_parts", "run_trials", "suited", "used_trials"]
 
 Fitted = TypeVar("Fitted")
 Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator to a sample, with a maximum number of rows
@@ -194,3 +196,18 @@ def _try(
     note = "" if most is None else f"fitted to {rows} of {setting.rows} rows, for lack of time"
     taken = time.monotonic() - start
     return Trial(name, fitted, rows, taken, note, most, taken / max(setting.rounds - 1, 1))
+
+
+def used_trials(trials: list[Trial[Fitted]], weights: NDArray[np.float64]) -> list[Trial[Fitted]]:
+    """Return the trials with a weight > 0; `weights` are those of the fitted ones."""
+    fitted = [trial for trial in trials if trial.fitted is not None]
+    return [trial for trial, weight in zip(fitted, weights, strict=True) if weight > 0]
+
+
+def missing_parts(trials: list[Trial[Any]], folds: int, all_folds: int) -> str:
+    """Name the models that were not finished, and the folds that were not used."""
+    names = [trial.name for trial in trials if trial.note == "left out: interrupted"]
+    parts = [", ".join(names)] if names else []
+    if folds < all_folds:
+        parts.append(f"{all_folds - folds} of {all_folds} folds")
+    return " and ".join(parts) or "nothing"

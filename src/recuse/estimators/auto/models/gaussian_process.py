@@ -65,13 +65,9 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.centres = centres
         self.random_state = random_state
 
+    @one_blas_thread()
     def fit(self, X: Any, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Learn the scales, then fit; the noise of a row of weight w is divided by w."""
-        with one_blas_thread():
-            self._fit(X, y, sample_weight)
-        return self
-
-    def _fit(self, X: Any, y: Floats, sample_weight: Floats | None) -> None:
         X, weight = np.asarray(X), np.ones(len(y)) if sample_weight is None else sample_weight
         order = check_random_state(self.random_state).permutation(len(y))
         some = order[: self.scale_rows]
@@ -86,6 +82,7 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         else:
             self.centres_ = rows[order[: self.centres]]
             self.coefficients_ = Projection(rows, weight / ratio, self.centres_).coefficients(y)
+        return self
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the process for every row."""

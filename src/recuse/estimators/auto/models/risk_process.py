@@ -65,13 +65,9 @@ class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.centres = centres
         self.random_state = random_state
 
+    @one_blas_thread()
     def fit(self, X: Any, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Fit to losses y >= 0."""
-        with one_blas_thread():
-            self._fit(X, y, sample_weight)
-        return self
-
-    def _fit(self, X: Any, y: Floats, sample_weight: Floats | None) -> None:
         X, weight = np.asarray(X), np.ones(len(y)) if sample_weight is None else sample_weight / sample_weight.mean()
         order = check_random_state(self.random_state).permutation(len(y))
         mean = float(np.average(y, weights=weight)) or 1.0
@@ -83,6 +79,7 @@ class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.coefficients_, logarithm = _fisher_scoring(rows, loss, weight / scales.ratio, self.centres_)
         self.level_ = float(np.log(mean))
         self.limits_ = np.quantile(logarithm, [_TAIL, 1 - _TAIL]) + self.level_
+        return self
 
     def predict(self, X: Any) -> Floats:
         """Predict the expected loss of every row."""
