@@ -18,8 +18,8 @@ the other.
 
 Both learn from the same rows and decide about the same test rows. The tables of the paper have its splits, with
 training and validation rows together to learn from, and its costs. The others have random splits, 80% to learn from,
-with the number of the split as the seed. Their costs are the 30%, 50% and 70% quantiles of the squared out-of-fold
-errors of boosted trees on the training rows. The friedman tables are simulated.
+with the number of the split as the seed. Their costs are a half, once and twice the mean squared out-of-fold error of
+boosted trees on the training rows; those of the paper are about as large. The friedman tables are simulated.
 
 The ratio is the RcR loss of `AutoRejector` over that of AutoGluon: means over the splits, then the geometric mean over
 the costs. Below 1, `AutoRejector` is better. Shares of accepted rows and seconds of fits are means over the splits. In

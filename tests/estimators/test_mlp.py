@@ -57,6 +57,15 @@ class TestLearning:
         mlp, line = make(epochs=200).fit(X, y), make(epochs=200, hidden=()).fit(X, y)
         assert line.score(NEW, NEW_Y) < 0.6 < 0.9 < mlp.score(NEW, NEW_Y)
 
+    def test_outliers_are_members_that_are_left_out_and_the_others_stay_as_they_are(self):
+        whole = make(n_members=8, learning_rate=0.1).fit(X, Y, validation=(NEW, NEW_Y))
+        model = make(n_members=8, learning_rate=0.1, drop_outliers=True).fit(X, Y, validation=(NEW, NEW_Y))
+        members = whole.predict_members(NEW)
+        loss = ((members - NEW_Y) ** 2).mean(axis=1)
+        kept = loss - np.median(loss) <= np.median(loss) - loss.min()
+        assert 1 <= kept.sum() < 8
+        np.testing.assert_array_equal(model.predict_members(NEW), members[kept])
+
     def test_the_prediction_is_the_mean_of_the_members(self):
         model = make(n_members=3).fit(X, Y)
         members = model.predict_members(NEW)

@@ -30,6 +30,7 @@ from recuse.estimators.rate_search import (
     learning_rates,
     member_seeds,
     report_diverged,
+    without_outliers,
 )
 from recuse.losses import LossLike, TargetLoss
 from recuse.progress import progress_bar
@@ -83,6 +84,9 @@ class StackedMLPRegressor(CheckedRegressor):
     loss : str or TargetLoss, default="squared"
         Loss to minimise: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. For several
         targets, its unweighted mean over them.
+    drop_outliers : bool, default=False
+        Leave out members whose validation loss is further above the median than the lowest is below it. High learning
+        rates ruin a network now and then.
 
     Attributes
     ----------
@@ -130,6 +134,7 @@ class StackedMLPRegressor(CheckedRegressor):
         verbose: bool = False,
         decay: bool = False,
         loss: LossLike = "squared",
+        drop_outliers: bool = False,
     ) -> None:
         self.hidden = hidden
         self.epochs = epochs
@@ -145,6 +150,7 @@ class StackedMLPRegressor(CheckedRegressor):
         self.verbose = verbose
         self.decay = decay
         self.loss = loss
+        self.drop_outliers = drop_outliers
 
     def fit(
         self,
@@ -245,6 +251,8 @@ class StackedMLPRegressor(CheckedRegressor):
         self.diverged_ = report_diverged(trained, members, len(rates), stacklevel=6)
         loss = trained.loss.cpu()
         chosen = best_trials(loss, rates)
+        if self.drop_outliers:
+            chosen = without_outliers(loss, chosen)
         # double precision from here on: the same row gives the same answer in any batch
         self.regressor_ = trained.regressor.take(chosen).to(torch.float64)
         self.learning_rate_ = [members[trial].learning_rate for trial in chosen]

@@ -37,6 +37,7 @@ __all__ = [
     "of_equal_length",
     "report_diverged",
     "warn_of_diverged",
+    "without_outliers",
 ]
 
 RandomStateLike = int | np.random.RandomState | Sequence[int] | None
@@ -174,6 +175,27 @@ def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
             "or look for extreme values in X and y"
         )
     return [seed * len(rates) + int(best_rate[seed]) for seed in usable]
+
+
+def without_outliers(loss: Tensor, chosen: Sequence[int]) -> list[int]:
+    """Leave out trials whose validation loss is further above the median than the lowest is below it.
+
+    Parameters
+    ----------
+    loss : Tensor of shape (trial,)
+    chosen : sequence of int
+        Positions of the trials to compare.
+
+    Examples
+    --------
+    >>> import torch
+    >>> without_outliers(torch.tensor([1.0, 9.0, 1.1, 1.2, 1.3, 2.0]), chosen=[0, 2, 3, 4, 5])
+    [0, 2, 3, 4]
+    """
+    own = loss[list(chosen)].double()
+    median = own.quantile(0.5)  # between the two middle ones of an even number
+    allowed = (own - median <= (median - own.min()) * (1 + 1e-9)).tolist()  # both of two, in spite of rounding
+    return [trial for trial, kept in zip(chosen, allowed, strict=True) if kept]
 
 
 def report_diverged(

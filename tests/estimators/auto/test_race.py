@@ -99,12 +99,12 @@ def constant(seconds):
     return FitTime(seconds, 1000, 1e-6)
 
 
-def race(limit=None, mode="raise", **options):
+def race(limit=None, mode="raise", sample=SAMPLE, splits=SPLITS, **options):
     def start(estimator, most_rows):
-        return FoldFits(estimator, SAMPLE, SPLITS, np.random.RandomState(0), most_rows=most_rows)
+        return FoldFits(estimator, sample, splits, np.random.RandomState(0), most_rows=most_rows)
 
     Slow.fits = 0
-    return Race(start, SAMPLE, 5, SQUARED, TimeBudget(limit), interrupts=Interrupts(mode), **options)
+    return Race(start, sample, 5, SQUARED, TimeBudget(limit), interrupts=Interrupts(mode), **options)
 
 
 def learner(part):
@@ -122,6 +122,17 @@ def test_a_regressor_without_weight_is_not_fitted_to_all_folds():
     assert len(trials["good"].fitted.models) == 5
     assert trials["useless"].fitted is None
     assert trials["useless"].note == "left out: no weight on 2 of 5 folds"
+
+
+@pytest.mark.parametrize(("copies", "kept"), [(1, 2), (3, 1)])
+def test_with_many_rows_a_regressor_that_is_hardly_needed_is_not_fitted_to_all_folds(copies, kept):
+    sample = Sample(*(np.concatenate([part] * copies) for part in SAMPLE))
+    splits = [tuple(np.concatenate([part + 1000 * i for i in range(copies)]) for part in split) for split in SPLITS]
+    learners = {"one": learner(Ridge(1.0)), "other": learner(Ridge(1.001))}  # the second adds nothing
+    trials = by_name(race(sample=sample, splits=splits).run(learners, {}))
+    fitted = [trial.fitted for trial in trials.values() if trial.fitted is not None]
+    assert len(fitted) == kept
+    assert all(len(each.models) == 5 for each in fitted)
 
 
 def test_a_weighted_variant_is_tried_only_if_the_regressor_is_selected():

@@ -1,9 +1,10 @@
 """Cross-fitting of the regressors of AutoRejector, with early elimination and within the time limit.
 
 Every regressor is first fitted to a sample of the folds. Regressors with hardly any weight in a blend on these folds
-are left out, and the others are fitted to the other folds. Where the time is too short for all of them, those are left
-out that improve the blend the least for the time they take. So the sample of folds is both the selection and the
-measurement of the time. With enough time, the fits are the same as without a limit.
+are left out, with many rows also those that the blend hardly needs, and the others are fitted to the other folds.
+Where the time is too short for all of them, those are left out that improve the blend the least for the time they
+take. So the sample of folds is both the selection and the measurement of the time. With enough time, the fits are the
+same as without a limit.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from recuse.estimators.auto.candidates import Learner
 from recuse.estimators.auto.interrupts import Interrupts
 from recuse.estimators.auto.time_budget import FitTime, OutOfTime, TimeBudget, measured_time
 from recuse.estimators.auto.trials import Trial, suited
-from recuse.estimators.auto.weights import regressor_weights
+from recuse.estimators.auto.weights import regressor_weights, sparse_weights
 from recuse.estimators.crossfitting import CrossFitted, FoldFits, RepeatedFits, Sample
 from recuse.losses import TargetLoss
 
@@ -33,6 +34,8 @@ Floats = NDArray[np.float64]
 _SAMPLE = 0.4  # share of the folds that regressors are selected on
 _MIN_ROWS, _MIN_SHARE = 2000, 0.3  # a fit to fewer rows of a larger table, or to a smaller share, is worse than none
 _NEGLIGIBLE = 0.02  # weight in a blend of all, below which a regressor is left out
+_NEEDED = 0.002  # relative increase of the loss of the blend without a regressor, below which it is left out
+_MIN_ROWS_NEEDED = 2000  # with fewer rows, such differences on a sample of the folds are mostly luck
 _MARGIN = 0.95  # share of the remaining time that is planned
 _NO_TIME = "left out: no time"
 _SAFE = 0.5  # share of the time that a stack of folds may be predicted to take without a fit of one fold before
@@ -136,6 +139,8 @@ class Race:
             selected = [entrant.name for entrant in self.entrants if entrant.runs and entrant.name in weighted]
             if selected:
                 self._select({f"{name}_weighted": weighted[name] for name in selected})
+            if len(self.sample.target) >= _MIN_ROWS_NEEDED:
+                self._drop_unneeded()
             self._complete()
         except KeyboardInterrupt:
             interrupted = True
@@ -278,13 +283,17 @@ class Race:
         entrant.spent += seconds
         entrant.per_round = seconds / self._rounds(max(entrant.done - before, 1))
 
-    def _blend(self, running: Sequence[_Entrant]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Return the weights of a blend, its predictions, and the rows of the folds that all were fitted to."""
+    def _common(self, running: Sequence[_Entrant]) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the predictions of the rows of the folds that all were fitted to, and which rows these are."""
         predictions = np.array([entrant.fits.result().out_of_fold.mean for entrant in running])
         common = np.isfinite(predictions.reshape(len(running), len(self.sample.target), -1)).all(axis=(0, 2))
-        target, weight = self.sample.target[common], self.sample.weight[common]
-        weights = regressor_weights(predictions[:, common], target, weight, self.loss)
-        return weights, np.tensordot(weights, predictions[:, common], 1), common
+        return predictions[:, common], common
+
+    def _blend(self, running: Sequence[_Entrant]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Return the weights of a blend, its predictions, and the rows of the folds that all were fitted to."""
+        predictions, common = self._common(running)
+        weights = regressor_weights(predictions, self.sample.target[common], self.sample.weight[common], self.loss)
+        return weights, np.tensordot(weights, predictions, 1), common
 
     def _blend_loss(self, running: Sequence[_Entrant]) -> float:
         _, predicted, common = self._blend(running)
@@ -297,9 +306,21 @@ class Race:
         if len(running) < 2:
             return
         weights, _, _ = self._blend(running)
-        for entrant, weight in zip(running, weights, strict=True):
-            if weight < _NEGLIGIBLE:
-                entrant.note = f"left out: no weight on {entrant.done} of {self.folds} folds"
+        self._leave_out([entrant for entrant, weight in zip(running, weights, strict=True) if weight < _NEGLIGIBLE])
+
+    def _drop_unneeded(self) -> None:
+        """Leave out those without which the loss of the blend on these folds is hardly higher."""
+        running = [entrant for entrant in self.entrants if entrant.runs]
+        if len(running) < 2:
+            return
+        predictions, common = self._common(running)
+        rows = self.sample.target[common], self.sample.weight[common]
+        weights = sparse_weights(predictions, *rows, self.loss, needed=_NEEDED)
+        self._leave_out([entrant for entrant, weight in zip(running, weights, strict=True) if weight == 0])
+
+    def _leave_out(self, entrants: Sequence[_Entrant]) -> None:
+        for entrant in entrants:
+            entrant.note = f"left out: no weight on {entrant.done} of {self.folds} folds"
 
     def _result(self, left_out: list[Trial[CrossFitted]], *, interrupted: bool) -> RaceResult:
         """Keep the regressors of all folds, or else those with the most folds, and use the folds that they share."""

@@ -150,15 +150,17 @@ def regressor_weights(predictions: Floats, target: Floats, weight: Floats, loss:
     return convex_weights(mean_loss, len(predictions), len(target))
 
 
-def sparse_weights(predictions: Floats, target: Floats, weight: Floats, loss: TargetLoss) -> Floats:
+def sparse_weights(
+    predictions: Floats, target: Floats, weight: Floats, loss: TargetLoss, needed: float = _NEEDED
+) -> Floats:
     """Return weights as `regressor_weights` does, but zero for models without which the mean loss is hardly higher.
-
-    The model of the smallest weight is left out as long as the loss rises by less than half a percent in all.
 
     Parameters
     ----------
     predictions, target, weight, loss
         As in `regressor_weights`.
+    needed : float
+        The model of the smallest weight is left out as long as the loss rises by less than this share in all.
 
     Examples
     --------
@@ -174,7 +176,7 @@ def sparse_weights(predictions: Floats, target: Floats, weight: Floats, loss: Ta
         weights[models] = regressor_weights(predictions[models], target, weight, loss)
         return weights, float(loss.of_rows(np.tensordot(weights, predictions, 1) - target) @ share)
 
-    return _without_needless(blend, len(predictions), _NEEDED)
+    return _without_needless(blend, len(predictions), needed)
 
 
 def _without_needless(blend: Callable[[NDArray[np.intp]], tuple[Floats, float]], models: int, needed: float) -> Floats:

@@ -91,6 +91,8 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Lower the learning rate to zero.
     n_members : int, default=4
     validation_fraction : float, default=0.2
+    drop_outliers : bool, default=False
+        Leave out members with a high validation loss; see `StackedMLPRegressor`.
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -116,6 +118,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         decay: bool = False,
         n_members: int = 4,
         validation_fraction: float = 0.2,
+        drop_outliers: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.hidden = hidden
@@ -125,6 +128,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.decay = decay
         self.n_members = n_members
         self.validation_fraction = validation_fraction
+        self.drop_outliers = drop_outliers
         self.random_state = random_state
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
@@ -153,6 +157,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             decay=self.decay,
             n_members=self.n_members,
             validation_fraction=self.validation_fraction,
+            drop_outliers=self.drop_outliers,
             loss=LogRatio(),
             random_state=self.random_state,
         )
