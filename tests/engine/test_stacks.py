@@ -348,6 +348,21 @@ def test_a_copy_may_be_made_between_forward_and_backward(make, way):
     assert torch.equal(stack.gradient, expected.gradient)
 
 
+@pytest.mark.parametrize("way", COPIES)
+def test_a_member_does_not_depend_on_inputs_that_it_does_not_use_even_after_training(way):
+    stack = StackedMLP([0, 1], inputs=3, hidden=(7,), dtype=torch.float64)
+    stack.use_inputs(1, [0, 2])
+    twin = COPIES[way](stack)
+    train_a_little(twin)
+    _, x = random_tables(1, 11, 3)
+    before = twin.forward(x).clone()
+    x[:, 1] += 1.0
+    assert torch.equal(twin.forward(x)[1], before[1])
+    assert not torch.allclose(twin.forward(x)[0], before[0])
+    x[:, 2] += 1.0
+    assert not torch.allclose(twin.forward(x)[1], before[1])
+
+
 @both_kinds
 def test_to_changes_the_precision_and_keeps_the_function(make):
     stack = make([0, 1], dtype=torch.float32)

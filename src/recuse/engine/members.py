@@ -27,6 +27,8 @@ class Member:
     surrogate : str or Surrogate
     table : int
         Index of the table to train on.
+    inputs, rejector_inputs : tuple of int, optional
+        Inputs that the regressor and the rejector use; all by default.
     """
 
     seed: int
@@ -34,6 +36,8 @@ class Member:
     cost: float = 1.0
     surrogate: str | Surrogate = "mae"
     table: int = 0
+    inputs: tuple[int, ...] | None = None
+    rejector_inputs: tuple[int, ...] | None = None
 
     @property
     def rejector_seed(self) -> int:

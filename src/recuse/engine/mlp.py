@@ -75,6 +75,7 @@ class StackedMLP:
         size = round_up(sum(m * out * into for m, out, into in self._shapes), _FLAT)
         self.parameters = torch.zeros(size, device=device, dtype=dtype)
         self.gradient = torch.zeros_like(self.parameters)
+        self._used = torch.ones(members, self.inputs, dtype=torch.bool, device=device)
         self._weights, self._gradients = self.views(self.parameters), self.views(self.gradient)
         self.end_training()
 
@@ -95,12 +96,19 @@ class StackedMLP:
             if layer < len(self.hidden):
                 segment[out, into] = 1  # the unit of ones, which carries the bias
 
+    def use_inputs(self, member: int, inputs: Sequence[int]) -> None:
+        """Restrict a member to some of the inputs: the weights of the others become zero and are not trained."""
+        self._used[member] = False
+        self._used[member, list(inputs)] = True
+        self._weights[0][member, :, : self.inputs] *= self._used[member]
+
     def trainable(self) -> Tensor:
-        """Return a flat mask: one for every weight, zero for padding and the units of ones."""
+        """Return a flat mask: one for every weight, zero for padding, the units of ones and inputs not in use."""
         mask = torch.zeros_like(self.parameters)
         real = (self.inputs, *self.hidden, self.outputs)
         for layer, (into, out) in zip(self.views(mask), pairwise(real), strict=True):
             layer[:, :out, : into + 1] = 1
+        self.views(mask)[0][:, :, : self.inputs] *= self._used[:, None]
         return mask
 
     def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
@@ -187,15 +195,16 @@ class StackedMLP:
         chosen = torch.as_tensor(list(members), device=self.parameters.device)
         for new, old in zip(out._weights, self._weights, strict=True):
             new.copy_(old[chosen])
+        out._used.copy_(self._used[chosen])
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        weights = [segment.clone() for segment in self._weights]
-        return {"inputs": self.inputs, "hidden": self.hidden, "outputs": self.outputs, "weights": weights}
+        weights, shape = [segment.clone() for segment in self._weights], (self.inputs, self.hidden, self.outputs)
+        return {"shape": shape, "weights": weights, "used": self._used.clone()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.inputs, self.hidden, self.outputs = state["inputs"], state["hidden"], state["outputs"]
-        weights = state["weights"]
+        (self.inputs, self.hidden, self.outputs), weights = state["shape"], state["weights"]
         self._allocate(len(weights[0]), weights[0].device, weights[0].dtype)
         for segment, weight in zip(self._weights, weights, strict=True):
             segment.copy_(weight)
+        self._used.copy_(state["used"])

@@ -13,9 +13,11 @@ from recuse.engine.batches import Batches, Table
 from recuse.engine.best_epoch import BestEpochs, StalledEpochs, Trained
 from recuse.engine.loop import ALONE, JOINT, make_batches, run_epochs
 from recuse.engine.members import Member
+from recuse.engine.mlp import StackedMLP
 from recuse.engine.objectives.pairs import Pairs, Regressors, StartingPairs
 from recuse.engine.plan import Networks, Plan
 from recuse.engine.schedule import slow_start_epochs
+from recuse.engine.stack import Stack
 from recuse.engine.steady import (
     AveragedWeights,
     averaged_epochs,
@@ -125,9 +127,11 @@ def _started_pairs(
 ) -> tuple[Pairs, Tensor]:
     """Return the pairs after Slow-Start, and the number of epochs (member,) before the joint training of each."""
     starts, start_of = _shared_starts(members, with_rejector=plan.steady)
-    alone = Regressors(starts, networks.regressors([member.seed for member in starts]), loss)
+    regressor = networks.regressors([member.seed for member in starts])
+    alone = Regressors(starts, _restricted(regressor, [member.inputs for member in starts]), loss)
     if plan.steady:
         rejector = networks.rejectors([member.rejector_seed for member in starts])
+        rejector = _restricted(rejector, [member.rejector_inputs for member in starts])
         steps = batches.count(plan.batch_size)
         start = start_epochs(slow_start_epochs(plan.slow_start, plan.epochs), steps)
         starting = StartingPairs(alone, rejector, steps_alone(start * steps))
@@ -135,7 +139,17 @@ def _started_pairs(
         return starting.pairs.take(members, start_of, bounded=True), ready
     ready = _slow_start(alone, batches, held_out, plan)[start_of]
     rejector = networks.rejectors([member.rejector_seed for member in members])
+    rejector = _restricted(rejector, [member.rejector_inputs for member in members])
     return Pairs(alone.take(members, start_of), rejector), ready
+
+
+def _restricted(stack: Stack, inputs: Sequence[tuple[int, ...] | None]) -> Stack:
+    """Restrict the members of a stack to their inputs; None are all."""
+    for member, own in enumerate(inputs):
+        if own is not None:
+            assert isinstance(stack, StackedMLP)  # other networks use all inputs
+            stack.use_inputs(member, own)
+    return stack
 
 
 def _slow_start(objective: Regressors | StartingPairs, batches: Batches, held_out: Batches, plan: Plan) -> Tensor:

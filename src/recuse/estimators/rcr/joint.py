@@ -17,6 +17,7 @@ from recuse.engine.stack import Stack, outputs
 from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
 from recuse.estimators.rcr.outcome import Assessment, Outcome
+from recuse.estimators.rcr.relevance import RelevantInputs, relevant_inputs, selects_inputs
 from recuse.estimators.rcr.scores import CostGrid, mean_score
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
@@ -100,10 +101,12 @@ class JointTraining:
             One for each aim.
         """
         own = [list(seeds)] if len(splits) == 1 else [[seed] for seed in seeds]  # seeds of each table
+        inputs = self._inputs(units, splits[0][0], aims, shuffle)
         members, aim_of = [], []
         for table, some in enumerate(own):
             for number, aim in enumerate(aims):
-                members += make_members(units, aim, some, self.rates, table)
+                used = inputs[number].regressor, inputs[number].rejector
+                members += make_members(units, aim, some, self.rates, table, *used)
                 aim_of += [number] * (len(some) * len(self.rates))
         tables = of_equal_length([engine_table(units, train, shuffle) for train, _ in splits])
         validation = of_equal_length([engine_table(units, held_out) for _, held_out in splits])
@@ -129,6 +132,13 @@ class JointTraining:
                 )
             )
         return outcomes
+
+    def _inputs(self, units: Units, rows: Rows, aims: Sequence[Aim], seed: int) -> list[RelevantInputs]:
+        """Return the inputs of the networks of each aim: all, or those that matter."""
+        selects = self.plan.steady and selects_inputs(self.maker, len(rows), units.encoder.n_features)
+        if self.start is not None or not selects:
+            return [RelevantInputs()] * len(aims)
+        return relevant_inputs(units, rows, aims, self.maker, seed)
 
     def networks(self, units: Units) -> Networks:
         """Return the initial networks of the training."""

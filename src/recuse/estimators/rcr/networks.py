@@ -44,11 +44,19 @@ class Aim:
         return cls(float(cost) if is_constant(cost) else None, surrogate)
 
 
-def make_members(units: Units, aim: Aim, seeds: Sequence[int], rates: Sequence[float], table: int = 0) -> list[Member]:
+def make_members(
+    units: Units,
+    aim: Aim,
+    seeds: Sequence[int],
+    rates: Sequence[float],
+    table: int = 0,
+    inputs: tuple[int, ...] | None = None,
+    rejector_inputs: tuple[int, ...] | None = None,
+) -> list[Member]:
     """Make one member for every seed and learning rate, ordered by seed, to train on one table."""
     cost = 1.0 if aim.cost is None else float(units.cost(np.array(aim.cost)))
     surrogate = aim.surrogate if isinstance(aim.surrogate, str) else get(aim.surrogate)
-    return [Member(seed, rate, cost, surrogate, table) for seed in seeds for rate in rates]
+    return [Member(seed, rate, cost, surrogate, table, inputs, rejector_inputs) for seed in seeds for rate in rates]
 
 
 @dataclass(frozen=True)
