@@ -6,7 +6,7 @@ them. The features that matter for the prediction and for the rejection are ofte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from recuse.engine.best_epoch import Trained
 from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Plan
 from recuse.engine.stack import outputs
+from recuse.estimators.permutation_importance import certainly_relevant, loss_increases
 from recuse.estimators.rate_search import engine_table, of_equal_length
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
 from recuse.estimators.rcr.scores import mean_score
@@ -29,7 +30,6 @@ Floats = NDArray[np.float64]
 _ROWS = (4_000, 80_000)  # to learn from; with fewer the selection is too uncertain, with more it is not needed
 _FEATURES = (2, 100)  # of wider tables all are used, since the importances take too long
 _MAX_ROWS = 20_000  # that the selection is made on
-_CERTAIN = 2.0  # standard errors of the importance of a feature that is kept
 _MEMBERS, _RATE = 4, 1e-2
 _PLAN = Plan(epochs=30, slow_start="auto", batch_size=128, steady=True)
 
@@ -136,21 +136,10 @@ def _increases(
         return np.asarray(error * np.logaddexp(0, score) + of_rows * np.logaddexp(0, -score))
 
     error = errors(features)
-    return _permuted(errors, features, order, rows.weight), _permuted(surrogate, features, order, rows.weight)
-
-
-def _permuted(loss: Callable[[Floats], Floats], features: Floats, order: NDArray[np.intp], weight: Floats) -> Floats:
-    """Return the weighted increase (row, feature) of the loss of each row if a feature is permuted."""
-    before, columns = loss(features), []
-    for place in range(features.shape[1]):
-        permuted = features.copy()
-        permuted[:, place] = features[order, place]
-        columns.append(weight / weight.mean() * (loss(permuted) - before))
-    return np.stack(columns, axis=1)
+    return loss_increases(errors, features, order, rows.weight), loss_increases(surrogate, features, order, rows.weight)
 
 
 def _kept(increases: Floats) -> tuple[int, ...] | None:
     """Return the features whose mean increase is certainly above zero; None if there are none, or all."""
-    error = increases.std(axis=0) / len(increases) ** 0.5
-    kept = np.flatnonzero(increases.mean(axis=0) > _CERTAIN * error)
+    kept = certainly_relevant(increases)
     return None if len(kept) in (0, increases.shape[1]) else tuple(int(place) for place in kept)

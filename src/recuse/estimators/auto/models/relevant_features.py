@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows, fit_all
+from recuse.estimators.permutation_importance import certainly_relevant, loss_increases
 from recuse.losses import TargetLoss
 
 __all__ = ["GammaDeviance", "RelevantFeatures", "RowLoss"]
@@ -20,7 +21,6 @@ __all__ = ["GammaDeviance", "RelevantFeatures", "RowLoss"]
 Floats = NDArray[np.float64]
 RowLoss = Callable[[Floats, Floats], Floats]  # from predictions and targets to the loss of each row
 
-_CERTAIN = 2.0  # standard errors of the importance of a feature that is kept
 _MAX_FEATURES = 100  # of a wider table all are kept, since the importances take too long
 _MAX_ROWS = 20_000  # that the selection is made on
 
@@ -86,10 +86,16 @@ class RelevantFeatures(WrappedRegressor):
         """Predict every row."""
         return np.asarray(self.regressor_.predict(np.asarray(X)[:, self.columns_]))
 
-    def _losses(self, prediction: Floats, target: Floats) -> Floats:
-        if isinstance(self.loss, TargetLoss):
-            return self.loss.of_rows(prediction - target)
-        return self.loss(prediction, target)
+    def _increases(
+        self, screen: Any, X: Floats, y: Floats, weight: Floats | None, random: np.random.RandomState
+    ) -> Floats:
+        """Return the increase of the loss of held-out rows (row, feature) if a feature is permuted."""
+
+        def losses(features: Floats) -> Floats:
+            prediction = screen.predict(features)
+            return self.loss.of_rows(prediction - y) if isinstance(self.loss, TargetLoss) else self.loss(prediction, y)
+
+        return loss_increases(losses, X, random.permutation(len(X)), weight)
 
 
 def _select(estimators: Sequence[RelevantFeatures], rows: Sequence[Rows], n_jobs: int | None) -> None:
@@ -107,9 +113,8 @@ def _select(estimators: Sequence[RelevantFeatures], rows: Sequence[Rows], n_jobs
     for place, (estimator, random) in enumerate(zip(chosen, randoms, strict=True)):
         first, second = screens[2 * place : 2 * place + 2]
         held_out = ((first, parts[2 * place + 1]), (second, parts[2 * place]))
-        increases = np.concatenate([_increases(estimator, screen, *part, random) for screen, part in held_out])
-        error = increases.std(axis=0) / len(increases) ** 0.5
-        kept = np.flatnonzero(increases.mean(axis=0) > _CERTAIN * error)
+        increases = np.concatenate([estimator._increases(screen, *part, random) for screen, part in held_out])
+        kept = certainly_relevant(increases)
         estimator.columns_ = kept if len(kept) else estimator.columns_
 
 
@@ -121,22 +126,3 @@ def _halves(rows: int, random: np.random.RandomState) -> tuple[NDArray[np.intp],
 def _take(table: Rows, rows: NDArray[np.intp]) -> Rows:
     X, y, weight = table
     return X[rows], y[rows], None if weight is None else weight[rows]
-
-
-def _increases(
-    estimator: RelevantFeatures,
-    screen: Any,
-    X: Floats,
-    y: Floats,
-    weight: Floats | None,
-    random: np.random.RandomState,
-) -> Floats:
-    """Return the increase of the weighted loss (row, feature) if a feature is permuted."""
-    before, order = estimator._losses(screen.predict(X), y), random.permutation(len(X))
-    share = np.ones(len(y)) if weight is None else weight / weight.mean()
-    columns = []
-    for place in range(X.shape[1]):
-        permuted = X.copy()
-        permuted[:, place] = X[order, place]
-        columns.append(share * (estimator._losses(screen.predict(permuted), y) - before))
-    return np.stack(columns, axis=1)
