@@ -105,8 +105,8 @@ def test_a_candidate_may_use_the_time_that_later_ones_do_not_need():
 def test_a_learner_for_other_tables_is_left_out():
     trials = run({"small": learner(Ridge(), most_rows=100), "ridge": learner(Ridge())})
     assert {trial.name: trial.fitted is not None for trial in trials} == {"small": False, "ridge": True}
-    assert not LEARNERS["extra_trees"].suits(100, Pinball(0.9))
-    assert LEARNERS["networks"].suits(10**6, Pinball(0.9))
+    assert not LEARNERS["extra_trees"].suits(np.ones(100), Pinball(0.9))
+    assert LEARNERS["networks"].suits(np.ones(10**6), Pinball(0.9))
 
 
 def measured(seconds, time_of_fit, rows=3000, growth=1.0):
@@ -161,5 +161,5 @@ def test_unknown_learners_are_named():
 
 
 def test_an_error_names_the_learners_if_none_suits():
-    with pytest.raises(ValueError, match="at least one learner must suit 2000 rows and the squared loss, got none"):
+    with pytest.raises(ValueError, match="at least one learner must suit 3000 rows and the squared loss, got none"):
         run({"small": learner(Ridge(), most_rows=100)})

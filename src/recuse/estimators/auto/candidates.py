@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
@@ -14,6 +15,7 @@ from sklearn.svm import SVR
 
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
+from recuse.estimators.auto.models.log_target import LogTarget
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 from recuse.estimators.auto.models.relevant_features import GammaDeviance, RelevantFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
@@ -25,6 +27,8 @@ from recuse.validation import require
 
 __all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "weighted_variants", "with_members", "with_weighted"]
 
+Floats = NDArray[np.float64]
+
 _FEW = 500  # rows below which the scales of a process of the risk are too uncertain
 _SMALL = 600  # rows of a small table, for which trainings are short
 _LONG = 2_000  # rows below which networks and a process have linear pieces of the features
@@ -32,6 +36,7 @@ _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpl
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
 _HUGE = 100_000  # rows from which networks have fewer members and larger batches, and no process is tried
 _SCREEN = {"epochs": 20, "n_members": 4}  # of networks that features are selected by
+_TWO_PARTS = {"parts": 2, "scale_rows": 600}  # of a process; fewer rows, as more scales take more steps
 _PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
 
@@ -52,6 +57,8 @@ class Learner:
         Losses that it minimises, at least approximately.
     weighted : bool
         Whether it is also tried with weights inverse to the noise of the rows.
+    positive : bool
+        Whether it needs a target above zero.
     """
 
     build: Callable[[int, TargetLoss], Any]
@@ -60,11 +67,13 @@ class Learner:
     losses: tuple[type[TargetLoss], ...] = (TargetLoss,)
     weighted: bool = False
     least_rows: int = 0
+    positive: bool = False
 
-    def suits(self, n_rows: int, loss: TargetLoss) -> bool:
-        """Whether the candidate is suitable for this number of rows and this loss."""
+    def suits(self, target: Floats, loss: TargetLoss) -> bool:
+        """Whether the candidate is suitable for rows with these targets and for this loss."""
         most = np.inf if self.most_rows is None else self.most_rows
-        return isinstance(loss, self.losses) and self.least_rows <= n_rows <= most
+        signs = not self.positive or bool(np.all(target > 0))
+        return signs and isinstance(loss, self.losses) and self.least_rows <= len(target) <= most
 
 
 def _boosting(n_rows: int, loss: TargetLoss) -> Any:
@@ -153,8 +162,22 @@ def _process(n_rows: int, loss: TargetLoss) -> Any:
     return ExpandedFeatures(GaussianProcess())
 
 
+def _process_of_scales(n_rows: int, loss: TargetLoss) -> Any:
+    return ExpandedFeatures(GaussianProcess(**_TWO_PARTS))
+
+
 def _process_of_pieces(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(GaussianProcess(), "pieces")
+    return ExpandedFeatures(GaussianProcess(**_parts(n_rows)), "pieces")
+
+
+def _log_process(n_rows: int, loss: TargetLoss) -> Any:
+    expansion: Literal["pieces", "ranks"] = "ranks" if n_rows < _SMALL else "pieces"
+    return LogTarget(ExpandedFeatures(GaussianProcess(**_parts(n_rows)), expansion))
+
+
+def _parts(n_rows: int) -> dict[str, int]:
+    """Small tables have too few rows for the lengths of two kernels."""
+    return {} if n_rows < _SMALL else _TWO_PARTS
 
 
 def _support_vectors(n_rows: int, loss: TargetLoss) -> Any:
@@ -175,7 +198,9 @@ LEARNERS: Mapping[str, Learner] = {
     "networks": Learner(_networks, weighted=True),
     "extra_trees": Learner(_extra_trees, losses=_SYMMETRIC),
     "process": Learner(_process, most_rows=_HUGE, losses=_SYMMETRIC, weighted=True),
+    "process_of_scales": Learner(_process_of_scales, least_rows=_SMALL, most_rows=_LONG, losses=_SYMMETRIC),
     "process_of_pieces": Learner(_process_of_pieces, most_rows=_LONG, losses=_SYMMETRIC),
+    "log_process": Learner(_log_process, most_rows=_LONG, losses=_SYMMETRIC, positive=True),
     "linear": Learner(_linear, losses=_SYMMETRIC),
     "support_vectors": Learner(_support_vectors, most_rows=_LONG, growth=2.0, losses=_SYMMETRIC),
 }

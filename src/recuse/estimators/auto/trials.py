@@ -84,21 +84,23 @@ class Trial(Generic[Fitted]):
     last_fit: float = 0.0
 
 
-def suited(learners: Mapping[str, Learner], rows: int, loss: TargetLoss) -> tuple[list[Trial[Any]], list[str]]:
-    """Return trials of the candidates that do not suit the number of rows or the loss, and the names of the others.
+def suited(
+    learners: Mapping[str, Learner], target: NDArray[np.float64], loss: TargetLoss
+) -> tuple[list[Trial[Any]], list[str]]:
+    """Return trials of the candidates that do not suit the targets or the loss, and the names of the others.
 
     Raises
     ------
     ValueError
         If no candidate suits them.
     """
-    names = [name for name, learner in learners.items() if learner.suits(rows, loss)]
+    names = [name for name, learner in learners.items() if learner.suits(target, loss)]
     if not names:
         raise ValueError(
-            f"at least one learner must suit {rows} rows and the {loss.name} loss, "
+            f"at least one learner must suit {len(target)} rows and the {loss.name} loss, "
             f"got none among {list(learners)}: pass other learners"
         )
-    note = "left out: not for this many rows or this loss"
+    note = "left out: not for this many rows, this target or this loss"
     return [Trial(name, note=note) for name in learners if name not in names], names
 
 
@@ -135,7 +137,7 @@ def run_trials(
     ValueError
         If no candidate suits the number of rows and the loss.
     """
-    trials, names = suited(learners, setting.rows, setting.loss)
+    trials, names = suited(learners, sample.target, setting.loss)
     tried: list[Trial[Fitted]] = []
     stop = Interrupts("raise") if interrupts is None else interrupts
     known = {} if timings is None else timings

@@ -21,7 +21,8 @@ def draw(rows, noise=0.1, seed=0):
 def known_scales(monkeypatch):
     """Scales that are not learned."""
     lengths, ratio = np.array([0.7, 1.4]), 0.05
-    monkeypatch.setattr(gaussian_process, "learned_scales", lambda X, y, weight: Scales(lengths, 1.0, ratio))
+    scales = Scales(lengths[None], np.ones(1), ratio)
+    monkeypatch.setattr(gaussian_process, "learned_scales", lambda X, y, weight, parts: scales)
     return lengths, ratio
 
 
@@ -57,12 +58,24 @@ def test_projection_uses_all_rows():
     assert errors[1] < 0.5 * errors[0]
 
 
-def test_gradient_of_the_likelihood():
+@pytest.mark.parametrize("scales", [[0.8, 1.5, 1.2, 0.1], [0.8, 1.5, 0.3, 2.5, 1.2, 0.4, 0.1]])
+def test_gradient_of_the_likelihood(scales):
     X, y = draw(40)
-    weight, at = np.random.RandomState(1).uniform(0.5, 2.0, size=40), np.log([0.8, 1.5, 1.2, 0.1])
+    weight, at = np.random.RandomState(1).uniform(0.5, 2.0, size=40), np.log(scales)
     numeric = approx_fprime(at, lambda each: process_kernel._likelihood(each, X, y, weight)[0], 1e-6)
     np.testing.assert_allclose(process_kernel._likelihood(at, X, y, weight)[1], numeric, rtol=1e-4, atol=1e-4)
 
 
 def test_no_rows_to_predict():
     assert GaussianProcess().fit(*draw(20)).predict(np.empty((0, 2))).shape == (0,)
+
+
+def test_two_parts_learn_a_trend_with_details():
+    def function(X):
+        return X[:, 0] + 0.3 * np.sin(12 * X[:, 1])
+
+    random = np.random.RandomState(0)
+    X, X_new = (random.uniform(-2, 2, size=(400, 2)) for _ in range(2))
+    y = function(X) + 0.05 * random.normal(size=400)
+    one, two = (GaussianProcess(parts, random_state=0).fit(X, y).predict(X_new) for parts in (1, 2))
+    assert np.mean((two - function(X_new)) ** 2) < 0.8 * np.mean((one - function(X_new)) ** 2)

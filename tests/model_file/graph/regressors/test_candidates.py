@@ -7,6 +7,7 @@ from sklearn.linear_model import Ridge
 
 from graph_runs import assert_same_prediction, new_rows, training_rows
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
+from recuse.estimators.auto.models.log_target import LogTarget
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 from recuse.estimators.auto.models.relevant_features import RelevantFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
@@ -21,6 +22,11 @@ def test_expanded_features(expansion, n_outputs, binary):
     X, y = training_rows(n_outputs)
     X[:, binary] = X[:, binary] > 0
     assert_same_prediction(ExpandedFeatures(Ridge(), expansion).fit(X, y), new_rows(X))
+
+
+def test_logarithm_of_the_target():
+    X, y = training_rows()
+    assert_same_prediction(LogTarget(Ridge()).fit(X, np.exp(y / y.std())), new_rows(X))
 
 
 def test_risk_network_is_clipped():

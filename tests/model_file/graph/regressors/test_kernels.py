@@ -50,6 +50,7 @@ def test_gaussian_process_regressor(kernel, n_outputs, normalize_y):
 def test_gaussian_process():
     X, y = training_rows()
     assert_same_prediction(GaussianProcess(random_state=0).fit(X, y), new_rows(X))
+    assert_same_prediction(GaussianProcess(parts=2, random_state=0).fit(X, y), new_rows(X))
     assert_same_prediction(GaussianProcess(exact_rows=10, centres=20, random_state=0).fit(X, y), new_rows(X))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from recuse.estimators.auto.models.process_kernel import Projection, Scales, kernel_sum, learned_scales
+from recuse.estimators.auto.models.process_kernel import Kernel, Projection, Scales, learned_scales
 from recuse.threads import one_blas_thread
 
 __all__ = ["RiskProcess"]
@@ -52,7 +52,7 @@ class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    lengths_: Floats
+    kernel_: Kernel
     centres_: Floats
     coefficients_: Floats
     level_: float
@@ -73,17 +73,15 @@ class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         mean = float(np.average(y, weights=weight)) or 1.0
         loss, some = y / mean, order[: self.scale_rows]
         scales = _scales(X[some], loss[some], weight[some])
-        self.lengths_ = scales.lengths
-        rows = X / self.lengths_
-        self.centres_ = rows[order[: self.centres]]
-        self.coefficients_, logarithm = _fisher_scoring(rows, loss, weight / scales.ratio, self.centres_)
+        self.kernel_, self.centres_ = scales.kernel, X[order[: self.centres]]
+        self.coefficients_, logarithm = _fisher_scoring(self.kernel_, X, loss, weight / scales.ratio, self.centres_)
         self.level_ = float(np.log(mean))
         self.limits_ = np.quantile(logarithm, [_TAIL, 1 - _TAIL]) + self.level_
         return self
 
     def predict(self, X: Any) -> Floats:
         """Predict the expected loss of every row."""
-        logarithm = kernel_sum(np.asarray(X) / self.lengths_, self.centres_, self.coefficients_)
+        logarithm = self.kernel_.sum(np.asarray(X), self.centres_, self.coefficients_)
         return np.asarray(np.exp((logarithm + self.level_).clip(*self.limits_)))
 
 
@@ -92,19 +90,20 @@ def _scales(X: Floats, loss: Floats, weight: Floats) -> Scales:
     logarithm, scales = np.zeros(len(loss)), None
     for _ in range(_ROUNDS):
         response = _working_response(logarithm, loss)
-        scales = learned_scales(X, response / (response.std() or 1.0), weight, scales)
-        rows = X / scales.lengths
-        _, logarithm = _fisher_scoring(rows, loss, weight / scales.ratio, rows)
+        scales = learned_scales(X, response / (response.std() or 1.0), weight, start=scales)
+        _, logarithm = _fisher_scoring(scales.kernel, X, loss, weight / scales.ratio, X)
     assert scales is not None
     return scales
 
 
-def _fisher_scoring(rows: Floats, loss: Floats, precision: Floats, centres: Floats) -> tuple[Floats, Floats]:
+def _fisher_scoring(
+    kernel: Kernel, rows: Floats, loss: Floats, precision: Floats, centres: Floats
+) -> tuple[Floats, Floats]:
     """Minimise the penalised gamma deviance; return the coefficients (centre,) and the log risk (row,)."""
-    logarithm, projection = np.zeros(len(loss)), Projection(rows, precision, centres)
+    logarithm, projection = np.zeros(len(loss)), Projection(kernel, rows, precision, centres)
     for _ in range(_STEPS):
         coefficients = projection.coefficients(_working_response(logarithm, loss))
-        before, logarithm = logarithm, kernel_sum(rows, centres, coefficients)
+        before, logarithm = logarithm, kernel.sum(rows, centres, coefficients)
         if np.abs(logarithm - before).max() < _TOLERANCE:
             break
     return coefficients, logarithm

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
+from recuse.estimators.auto.models.log_target import LogTarget
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 from recuse.estimators.auto.models.relevant_features import RelevantFeatures
 from recuse.estimators.auto.models.risk_network import RiskNetwork
@@ -39,6 +40,11 @@ def _inputs(model: ExpandedFeatures, x: Value) -> Value:
 def _risk_network(model: RiskNetwork, x: Value) -> Value:
     prediction = convert(model.networks_, x).clip(*model.limits_).unary("Exp") - model.floor_
     return prediction.maximum(0.0)
+
+
+@converts(LogTarget)
+def _log_target(model: LogTarget, x: Value) -> Value:
+    return convert(model.regressor_, x).clip(*model.limits_).unary("Exp")
 
 
 @converts(PrecisionWeighted)
