@@ -36,7 +36,6 @@ _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpl
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
 _HUGE = 100_000  # rows from which networks have fewer members and larger batches, and no process is tried
 _SCREEN = {"epochs": 20, "n_members": 4}  # of networks that features are selected by
-_TWO_PARTS = {"parts": 2, "scale_rows": 600}  # of a process; fewer rows, as more scales take more steps
 _PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
 
@@ -163,21 +162,17 @@ def _process(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _process_of_scales(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(GaussianProcess(**_TWO_PARTS))
+    return ExpandedFeatures(GaussianProcess(parts=2, scale_rows=600))
 
 
 def _process_of_pieces(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(GaussianProcess(**_parts(n_rows)), "pieces")
+    # a small table has too few rows for the lengths of several kernels
+    process = GaussianProcess() if n_rows < _SMALL else GaussianProcess(parts=3, scale_rows=600)
+    return ExpandedFeatures(process, "pieces")
 
 
 def _log_process(n_rows: int, loss: TargetLoss) -> Any:
-    expansion: Literal["pieces", "ranks"] = "ranks" if n_rows < _SMALL else "pieces"
-    return LogTarget(ExpandedFeatures(GaussianProcess(**_parts(n_rows)), expansion))
-
-
-def _parts(n_rows: int) -> dict[str, int]:
-    """Small tables have too few rows for the lengths of two kernels."""
-    return {} if n_rows < _SMALL else _TWO_PARTS
+    return LogTarget(ExpandedFeatures(GaussianProcess(parts=2, scale_rows=600), "pieces"))
 
 
 def _support_vectors(n_rows: int, loss: TargetLoss) -> Any:
@@ -200,7 +195,7 @@ LEARNERS: Mapping[str, Learner] = {
     "process": Learner(_process, most_rows=_HUGE, losses=_SYMMETRIC, weighted=True),
     "process_of_scales": Learner(_process_of_scales, least_rows=_SMALL, most_rows=_LONG, losses=_SYMMETRIC),
     "process_of_pieces": Learner(_process_of_pieces, most_rows=_LONG, losses=_SYMMETRIC),
-    "log_process": Learner(_log_process, most_rows=_LONG, losses=_SYMMETRIC, positive=True),
+    "log_process": Learner(_log_process, least_rows=_SMALL, most_rows=_LONG, losses=_SYMMETRIC, positive=True),
     "linear": Learner(_linear, losses=_SYMMETRIC),
     "support_vectors": Learner(_support_vectors, most_rows=_LONG, growth=2.0, losses=_SYMMETRIC),
 }

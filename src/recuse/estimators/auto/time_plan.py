@@ -12,6 +12,7 @@ from joblib import effective_n_jobs
 
 from recuse.estimators.auto.candidates import Learner
 from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
+from recuse.estimators.auto.race import sample_folds
 from recuse.estimators.auto.time_budget import FitTime, TimeBudget, measured_time
 from recuse.estimators.crossfitting import Sample
 from recuse.losses import TargetLoss
@@ -21,6 +22,7 @@ from recuse.threads import one_thread
 
 __all__ = ["Forecast", "divisions_in_time", "fewer_folds"]
 
+_SELECTED = 0.5  # share of the time of all regressors that the selected ones take
 _WEIGHTED = 0.75  # time of a weighted variant, relative to its learner; only those of selected regressors are tried
 _RISK_SHARE = 0.25  # of the remaining time, for risk models that take longer
 _CLOSING_SHARE = 0.03  # of the limit, for the corrections and the report
@@ -111,7 +113,8 @@ class Forecast:
     def total(self, folds: int, repeats: int, left: float, *, last_fits: bool) -> float:
         """Return the seconds of a fit with this number of folds in each of several divisions of the rows.
 
-        All regressors are assumed to be selected, since fewer folds cost less of the loss than fewer regressors.
+        Not all regressors are fitted to more than a sample of the folds; those that are selected are assumed to take
+        half of the time that all would take.
 
         Parameters
         ----------
@@ -121,9 +124,10 @@ class Forecast:
         last_fits : bool
             Whether the regressors are also fitted to all rows.
         """
-        rows = round(self.rows * (1 - 1 / folds))
+        rows, sample = round(self.rows * (1 - 1 / folds)), sample_folds(folds)
+        rounds = self._rounds(sample) + _SELECTED * self._rounds(folds - sample)
         each = {
-            name: repeats * self._rounds(folds) * timing.of(rows) + (timing.of(self.rows) if last_fits else 0.0)
+            name: repeats * rounds * timing.of(rows) + (_SELECTED * timing.of(self.rows) if last_fits else 0.0)
             for name, timing in self.regressors.items()
         }
         weighted = sum(_WEIGHTED * seconds for name, seconds in each.items() if name in self.weighted)
@@ -141,7 +145,7 @@ def fewer_folds(forecast: Forecast, folds: int, repeats: int, left: float, *, la
     Examples
     --------
     >>> forecast = Forecast({"a": FitTime(1.0, rows=100, growth=0.0)}, {"b": FitTime(0.0, 100, 1.0)}, rows=100)
-    >>> [fewer_folds(forecast, 8, 2, seconds, last_fits=True) for seconds in (17, 16, 8, 1)]
+    >>> [fewer_folds(forecast, 8, 2, seconds, last_fits=True) for seconds in (12, 11, 5, 1)]
     [(8, 2), (8, 1), (5, 1), (3, 1)]
     """
     options: Sequence[tuple[int, int]] = [(folds, repeats), (folds, 1), *((few, 1) for few in _FOLDS if few < folds)]

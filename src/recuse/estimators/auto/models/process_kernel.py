@@ -3,7 +3,7 @@
 The kernel is the sum over one or more parts of s / (1 + d^2 / 2), where d is the distance in units of a length for each
 feature. Each part has its own lengths and its share s. One part is the rational quadratic kernel with the exponent 1, a
 mixture of Gaussian kernels of many widths. It needs neither a root nor an exponential, so a decision takes a third of
-the time that a Matern kernel takes. A second part lets a function have a trend and details, in different features.
+the time that a Matern kernel takes. Further parts let a function have a trend and details, in different features.
 """
 
 from __future__ import annotations
@@ -62,13 +62,14 @@ class Kernel:
         return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _rational(rows: Floats, others: Floats, share: float = 1.0) -> Floats:
+def _rational(rows: Floats, others: Floats, share: float = 1.0, out: Floats | None = None) -> Floats:
     """Return one part of the kernel (row, other row), of rows in units of its lengths."""
-    values = rows @ (-others.T)  # half the squared distance is |r|^2 / 2 - r o + |o|^2 / 2
-    values += 0.5 * np.square(rows).sum(axis=1)[:, None] + 1
+    values: Floats = np.matmul(rows, others.T, out=out)  # half the squared distance is |r|^2 / 2 - r o + |o|^2 / 2
+    np.subtract(0.5 * np.square(rows).sum(axis=1)[:, None] + 1, values, out=values)
     values += 0.5 * np.square(others).sum(axis=1)
     np.maximum(values, 1.0, out=values)  # of a row and itself there is a rounding error
-    return np.divide(share, values, out=values)
+    np.divide(share, values, out=values)
+    return values
 
 
 def _blocks(rows: int) -> list[slice]:
@@ -134,7 +135,8 @@ def learned_scales(X: Floats, y: Floats, weight: Floats, parts: int = 1, start: 
     # a bounded number of steps: the last digits of a length scale do not matter
     options = {"maxiter": _STEPS * parts} if start is None else {"maxiter": _FURTHER_STEPS * parts, "ftol": _GAIN}
     at = np.log([*first.lengths.ravel(), *first.variances, first.noise])
-    found = minimize(_likelihood, at, args=(X, y, weight), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    likelihood = _Likelihood(X, y, weight, parts)
+    found = minimize(likelihood, at, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return _scales(found.x, features)
 
 
@@ -150,36 +152,48 @@ def _scales(logarithms: Floats, features: int) -> Scales:
     return Scales(values[: parts * features].reshape(parts, features), values[parts * features : -1], float(values[-1]))
 
 
-def _likelihood(logarithms: Floats, X: Floats, y: Floats, weight: Floats) -> tuple[float, Floats]:
-    """Return the negative log-likelihood and its gradient by the logarithms of lengths, variances and noise.
+class _Likelihood:
+    """The negative log-likelihood of rows, by the logarithms of lengths, variances and noise.
 
-    The gradient by the length of a feature x is the sum over pairs of rows of m (x - x')^2, with a matrix m of the
-    pairs. It is computed as 2 (x^2 m 1 - x m x), so no array of all pairs and features is needed.
+    Its matrices are kept for the next call, since new memory would take as long as what is computed in it.
     """
-    diagonal = np.diag_indices(len(y))
-    lengths, variances, noise = _scales(logarithms, X.shape[1])
-    rows = [X / own for own in lengths]
-    values = [_rational(own, own) for own in rows]
-    covariance = sum(variance * own for variance, own in zip(variances, values, strict=True))
-    covariance[diagonal] += noise / weight + JITTER
-    try:
-        factor, _ = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return np.inf, np.zeros_like(logarithms)
-    value = float(np.log(factor[diagonal]).sum())
-    inverse = np.tril(dpotri(factor, lower=1)[0])
-    inverse += inverse.T
-    inverse[diagonal] /= 2
-    solved = inverse @ y
-    value += 0.5 * float(y @ solved)
-    slope = inverse  # by the covariance
-    slope -= np.outer(solved, solved)
-    slope *= 0.5
-    by_lengths, by_variances = [], []
-    for own, part, variance in zip(rows, values, variances, strict=True):
-        by_kernel = slope * part
-        by_variances.append(variance * by_kernel.sum())
-        pairs = np.multiply(by_kernel, part, out=by_kernel)
-        pairs *= variance
-        by_lengths += [*2 * (np.square(own).T @ pairs.sum(axis=1) - np.einsum("ij,ij->j", own, pairs @ own))]
-    return value, np.array([*by_lengths, *by_variances, noise * np.sum(slope[diagonal] / weight)])
+
+    def __init__(self, X: Floats, y: Floats, weight: Floats, parts: int) -> None:
+        self._X, self._y, self._weight = X, y, weight
+        self._parts = np.empty((parts, len(y), len(y)))
+        self._covariance, self._pairs = np.empty((2, len(y), len(y)))
+        self._diagonal = np.diag_indices(len(y))
+
+    def __call__(self, logarithms: Floats) -> tuple[float, Floats]:
+        """Return the value and its gradient.
+
+        The gradient by the length of a feature x is the sum over pairs of rows of m (x - x')^2, with a matrix m of the
+        pairs. It is computed as 2 (x^2 m 1 - x m x), so no array of all pairs and features is needed.
+        """
+        lengths, variances, noise = _scales(logarithms, self._X.shape[1])
+        rows, parts, covariance, pairs = self._X / lengths[:, None], self._parts, self._covariance, self._pairs
+        covariance[:] = 0.0
+        for own, part, variance in zip(rows, parts, variances, strict=True):
+            covariance += np.multiply(variance, _rational(own, own, out=part), out=pairs)
+        covariance[self._diagonal] += noise / self._weight + JITTER
+        try:
+            factor, _ = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return np.inf, np.zeros_like(logarithms)
+        value = float(np.log(factor[self._diagonal]).sum())
+        slope = np.triu(dpotri(factor, lower=1, overwrite_c=1)[0].T)  # by the covariance, first of all its inverse
+        slope += slope.T
+        slope[self._diagonal] /= 2
+        solved = slope @ self._y
+        value += 0.5 * float(self._y @ solved)
+        slope -= np.outer(solved, solved, out=pairs)
+        slope *= 0.5
+        by_lengths, by_variances = [], []
+        for own, part, variance in zip(rows, parts, variances, strict=True):
+            np.multiply(slope, part, out=pairs)
+            by_variances.append(variance * pairs.sum())
+            pairs *= part
+            sums = np.square(own).T @ pairs.sum(axis=1) - np.einsum("ij,ij->j", own, pairs @ own)
+            by_lengths += [*2 * variance * sums]
+        by_noise = noise * np.sum(slope[self._diagonal] / self._weight)
+        return value, np.array([*by_lengths, *by_variances, by_noise])
