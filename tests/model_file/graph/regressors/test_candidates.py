@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import Ridge
 
-from graph_runs import assert_same_prediction, new_rows, training_rows
+from graph_runs import assert_same_prediction, new_rows, run, training_rows
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.log_target import LogTarget
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
@@ -31,10 +31,10 @@ def test_logarithm_of_the_target():
 
 def test_risk_network_is_clipped():
     X, y = training_rows()
-    model = RiskNetwork(epochs=1, random_state=0).fit(X, y**2)
-    model.networks_ = ExpandedFeatures(Ridge(), scale_target=False).fit(X, np.log(y**2))
-    model.limits_, model.floor_ = np.array([-2.0, 1.0]), 0.2
-    assert_same_prediction(model, new_rows(X))
+    model = RiskNetwork(epochs=30, random_state=0).fit(X, y**2)
+    model.limits_, model.floor_ = np.quantile(model.predict(X), [0.2, 0.8]), 0.2
+    X_new = new_rows(X)
+    np.testing.assert_allclose(run(model, X_new)[:, 0], model.predict(X_new), rtol=1e-4)  # torch has single precision
 
 
 def test_risk_process_is_clipped():

@@ -67,12 +67,12 @@ class ExpandedFeatures(WrappedRegressor):
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         self.target_ = target_moments(y, weight) if self.scale_target else (0.0, 1.0)
         mean, scale = self.target_ = self.target_[0], self.target_[1] or 1.0
-        return self._inputs(X), (y - mean) / scale, sample_weight
+        return self.inputs(X), (y - mean) / scale, sample_weight
 
     def predict(self, X: Floats) -> Floats:
         """Predict every row, in the user's units."""
         mean, scale = self.target_
-        return np.asarray(self.regressor_.predict(self._inputs(np.asarray(X))) * scale + mean)
+        return np.asarray(self.regressor_.predict(self.inputs(np.asarray(X))) * scale + mean)
 
     def _learn_expansion(self, X: Floats) -> None:
         """Set `columns_`, the expanded columns, and `ranks_` or the ends `starts_` and `widths_` of the pieces."""
@@ -91,7 +91,8 @@ class ExpandedFeatures(WrappedRegressor):
             self.starts_ = np.concatenate([own[:-1] for own in edges])
             self.widths_ = np.concatenate([np.diff(own) for own in edges])
 
-    def _inputs(self, X: Floats) -> Floats:
+    def inputs(self, X: Floats) -> Floats:
+        """Return the inputs of the regressor: the features, and what is added to them."""
         match self.expansion_:
             case "none":
                 return X

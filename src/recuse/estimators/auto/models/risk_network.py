@@ -78,8 +78,9 @@ class LogRatio(TargetLoss):
 class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Regression of a target >= 0 by small networks that predict its logarithm, with the gamma deviance.
 
-    Predictions are clipped to the range of 99% of the predictions of the training rows, since the exponential is not
-    bounded.
+    The prediction is the mean over the networks of their exponentials: the mean of the logarithms would be too low
+    where they differ, as they do where the expected loss jumps. Predictions are clipped to the range of 99% of those
+    of the training rows, since the exponential is not bounded.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         networks = fit_all([estimator._networks() for estimator in estimators], logarithms, n_jobs)
         for estimator, fitted, (X, _, _) in zip(estimators, networks, rows, strict=True):
             estimator.networks_ = fitted
-            estimator.limits_ = np.quantile(fitted.predict(X), [_TAIL, 1 - _TAIL])
+            estimator.limits_ = np.quantile(estimator._mean_exponential(X), [_TAIL, 1 - _TAIL])
 
     def _networks(self) -> ExpandedFeatures:
         networks = StackedMLPRegressor(
@@ -165,8 +166,13 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Floats) -> Floats:
         """Predict the expected loss of every row."""
-        prediction = np.exp(self.networks_.predict(X).clip(*self.limits_)) - self.floor_
+        prediction = self._mean_exponential(X).clip(*self.limits_) - self.floor_
         return np.asarray(prediction.clip(min=0.0))
+
+    def _mean_exponential(self, X: Floats) -> Floats:
+        logarithms = self.networks_.regressor_.predict_members(self.networks_.inputs(np.asarray(X)))
+        with np.errstate(over="ignore"):  # of an unusual row
+            return np.asarray(np.exp(logarithms).mean(axis=0))
 
 
 def _exp(values: Values) -> Values:

@@ -12,6 +12,7 @@ from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.crossfitting import MeanOfRepeats
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import convert, converts
+from recuse.model_file.graph.networks import member_predictions
 
 __all__: list[str] = []
 
@@ -38,8 +39,9 @@ def _inputs(model: ExpandedFeatures, x: Value) -> Value:
 
 @converts(RiskNetwork)
 def _risk_network(model: RiskNetwork, x: Value) -> Value:
-    prediction = convert(model.networks_, x).clip(*model.limits_).unary("Exp") - model.floor_
-    return prediction.maximum(0.0)
+    networks = model.networks_
+    members = member_predictions(networks.regressor_, _inputs(networks, x)).unary("Exp")
+    return (members.mean(axis=0).clip(*model.limits_) - model.floor_).maximum(0.0)
 
 
 @converts(LogTarget)
