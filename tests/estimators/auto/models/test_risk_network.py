@@ -52,6 +52,15 @@ class TestNetwork:
         assert np.median(ratio[small]) == pytest.approx(1, abs=0.2)
         assert np.median(ratio[large]) == pytest.approx(1, abs=0.2)
 
+    def test_the_prediction_is_the_mean_of_the_risks_of_the_networks(self):
+        X, error, _ = rows(500)
+        model = RiskNetwork(random_state=0).fit(X, error)
+        networks = model.networks_
+        risks = np.exp(networks.regressor_.predict_members(networks.inputs(X))) - model.floor_
+        inside = (risks.mean(axis=0) > model.predict(X).min()) & (risks.mean(axis=0) < model.predict(X).max())
+        assert inside.mean() > 0.9
+        np.testing.assert_allclose(model.predict(X)[inside], risks.mean(axis=0)[inside])
+
     def test_an_unusual_row_gets_no_risk_beyond_those_of_the_others(self):
         X, error, _ = rows(500)
         model = RiskNetwork(random_state=0).fit(X, error)
