@@ -97,7 +97,7 @@ def suited(
     names = [name for name, learner in learners.items() if learner.suits(target, loss)]
     if not names:
         raise ValueError(
-            f"at least one learner must suit {len(target)} rows and the {loss.name} loss, "
+            f"at least one learner must suit {len(target)} rows, this target and the {loss.name} loss, "
             f"got none among {list(learners)}: pass other learners"
         )
     note = "left out: not for this many rows, this target or this loss"
