@@ -9,6 +9,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from recuse.estimators.auto.candidates import Learner
+from recuse.estimators.auto.comparison import Comparison
 from recuse.estimators.auto.interrupts import Interrupts
 from recuse.estimators.auto.race import Race
 from recuse.estimators.auto.time_budget import FitTime, OutOfTime, TimeBudget
@@ -104,7 +105,8 @@ def race(limit=None, mode="raise", sample=SAMPLE, splits=SPLITS, **options):
         return FoldFits(estimator, sample, splits, np.random.RandomState(0), most_rows=most_rows)
 
     Slow.fits = 0
-    return Race(start, sample, 5, SQUARED, TimeBudget(limit), interrupts=Interrupts(mode), **options)
+    shared = start, sample, 5, SQUARED, TimeBudget(limit), Comparison(sample, SQUARED)
+    return Race(*shared, interrupts=Interrupts(mode), **options)
 
 
 def learner(part):
@@ -175,7 +177,7 @@ def shared_random_race(limit):
     def start(estimator, most_rows):
         return FoldFits(estimator, SAMPLE, SPLITS, random, most_rows=most_rows)
 
-    return Race(start, SAMPLE, 5, SQUARED, TimeBudget(limit))
+    return Race(start, SAMPLE, 5, SQUARED, TimeBudget(limit), Comparison(SAMPLE, SQUARED))
 
 
 def test_where_the_time_is_too_short_for_all_the_most_useful_regressors_get_all_folds(clock):

@@ -37,6 +37,7 @@ __all__ = [
     "blend_risks",
     "few_enough_to_keep_folds",
     "keeps_folds",
+    "likely_accepted",
     "risk_inputs",
 ]
 
@@ -158,18 +159,39 @@ def blend_regressors(
             return np.ones(1)
         predictions, targets, weight = each[:, some], target[some], rows.weight[some]
         first = np.tensordot(regressor_weights(predictions, targets, weight, loss), predictions, 1)
-        error = loss.of_rows(first - targets)
-        unit = float(error.mean()) or 1.0
-        columns = np.column_stack([inputs[some], first.reshape(len(some), -1)])
-        risk = unit * out_of_bag_prediction(columns, error / unit, weight, 5, np.random.RandomState(seed))
-        counts = weight * share_accepted(risk, rows.cost[some])
-        return sparse_weights(predictions, targets, counts if counts.any() else weight, loss)
+        return sparse_weights(
+            predictions, targets, likely_accepted(first, rows.take(some), inputs[some], loss, seed), loss
+        )
 
     weights, of_fold = _weights_by_fold(weights_by, parts)
     prediction = np.full_like(target, np.nan)
     for part, own in zip(parts, of_fold, strict=True):
         prediction[part] = np.tensordot(own, each[:, part], 1)
     return weights, BlendPrediction(each, prediction)
+
+
+def likely_accepted(prediction: Floats, rows: Rows, inputs: Floats, loss: TargetLoss, seed: int) -> Floats:
+    """Return the weights (row,) of rows, times the share of the costs near their own at which they are accepted.
+
+    If none would be accepted, the weights are returned as they are.
+
+    Parameters
+    ----------
+    prediction : ndarray of shape (row,) or (row, output)
+        Out of fold.
+    rows : Rows
+    inputs : ndarray of shape (row, input)
+        Of the forest that estimates the risk, to which the prediction is added.
+    loss : TargetLoss
+    seed : int
+        Of the forest.
+    """
+    error = loss.of_rows(prediction - rows.y)
+    unit = float(error.mean()) or 1.0
+    columns = np.column_stack([inputs, prediction.reshape(len(error), -1)])
+    risk = unit * out_of_bag_prediction(columns, error / unit, rows.weight, 5, np.random.RandomState(seed))
+    counts = rows.weight * share_accepted(risk, rows.cost)
+    return counts if counts.any() else rows.weight
 
 
 def blend_risks(

@@ -215,7 +215,7 @@ def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
 _RISK_RECIPES = (
     _Recipe(_LONG, (32, 32), 60, 64, 4, 0.2, learning_rate=3e-3, decay=False),
     _Recipe(_MEDIUM, (12, 12, 12), 60, 128, 16, 0.2, **_FAST),
-    _Recipe(_LARGE, (12, 12, 12), 60, 128, 16, **_FAST),
+    _Recipe(_LARGE, (12, 12, 12), 60, 128, 16, 0.2, **_FAST),
     _Recipe(_HUGE, (12, 12, 12), 30, 256, 16, 0.05, **_FAST),
     _Recipe(4 * _HUGE, (32, 32), 25, 1024, 4, 0.2, learning_rate=3e-3, decay=False),
     _Recipe(np.inf, (32, 32), 10, 1024, 4, 0.2, learning_rate=3e-3, decay=False),
@@ -223,10 +223,18 @@ _RISK_RECIPES = (
 
 
 def _risk_network(n_rows: int, loss: TargetLoss) -> Any:
-    network = RiskNetwork(**_recipe(_RISK_RECIPES, n_rows).parameters)
+    return _selecting(RiskNetwork(**_recipe(_RISK_RECIPES, n_rows).parameters), n_rows)
+
+
+def _risk_network_of_squares(n_rows: int, loss: TargetLoss) -> Any:
+    return _selecting(RiskNetwork(**_recipe(_RISK_RECIPES, n_rows).parameters, expansion="squares"), n_rows)
+
+
+def _selecting(network: RiskNetwork, n_rows: int) -> Any:
     if not _selects(n_rows):
         return network
-    return RelevantFeatures(network, clone(network).set_params(**_SCREEN), GammaDeviance())
+    # the last two inputs are the novelty and the prediction of h, which are functions of the others
+    return RelevantFeatures(network, clone(network).set_params(**_SCREEN), GammaDeviance(), optional=2)
 
 
 def _risk_process(n_rows: int, loss: TargetLoss) -> Any:
@@ -237,6 +245,7 @@ RISK_MODELS: Mapping[str, Learner] = {
     "extra_trees": Learner(_risk_extra_trees),
     "boosting": Learner(_risk_boosting),
     "network": Learner(_risk_network),
+    "network_of_squares": Learner(_risk_network_of_squares, least_rows=_MEDIUM, most_rows=_HUGE),
     "process": Learner(_risk_process, least_rows=_FEW, most_rows=_HUGE),
 }
 

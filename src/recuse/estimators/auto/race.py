@@ -1,6 +1,7 @@
 """Cross-fitting of the regressors of AutoRejector, with early elimination and within the time limit.
 
-Every regressor is first fitted to a sample of the folds. Regressors with hardly any weight in a blend on these folds
+Every regressor is first fitted to a sample of the folds. From 2,000 rows on, errors count there by how likely a row is
+accepted, as in the blend later. Regressors with hardly any weight in a blend on these folds
 are left out, with many rows also those that the blend hardly needs, and the others are fitted to the other folds.
 Where the time is too short for all of them, those are left out that improve the blend the least for the time they
 take. So the sample of folds is both the selection and the measurement of the time. With enough time, the fits are the
@@ -20,10 +21,10 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from recuse.estimators.auto.candidates import Learner
+from recuse.estimators.auto.comparison import Comparison
 from recuse.estimators.auto.interrupts import Interrupts
 from recuse.estimators.auto.time_budget import FitTime, OutOfTime, TimeBudget, measured_time
 from recuse.estimators.auto.trials import Trial, suited
-from recuse.estimators.auto.weights import regressor_weights, sparse_weights
 from recuse.estimators.crossfitting import CrossFitted, FoldFits, RepeatedFits, Sample
 from recuse.losses import TargetLoss
 
@@ -98,6 +99,7 @@ class Race:
     folds : int
     loss : TargetLoss
     budget : TimeBudget
+    comparison : Comparison
     reserve : float
         Seconds for all later steps but the last fits of the regressors.
     last_fits : bool
@@ -115,6 +117,7 @@ class Race:
     folds: int
     loss: TargetLoss
     budget: TimeBudget
+    comparison: Comparison
     reserve: float = 0.0
     last_fits: bool = True
     timings: Mapping[str, FitTime] = field(default_factory=dict)
@@ -266,7 +269,7 @@ class Race:
         seconds = sum(self._seconds(entrant) for entrant in running)
         if seconds + further <= self._left() or len(running) < 2:
             return seconds
-        weights, _, _ = self._blend(running)
+        weights = self.comparison.weights(self._predictions(running))
         pairs = zip(running, weights, strict=True)
         return sum(self._seconds(entrant) for entrant, weight in pairs if weight >= _NEGLIGIBLE)
 
@@ -283,29 +286,20 @@ class Race:
         entrant.spent += seconds
         entrant.per_round = seconds / self._rounds(max(entrant.done - before, 1))
 
-    def _common(self, running: Sequence[_Entrant]) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the predictions of the rows of the folds that all were fitted to, and which rows these are."""
-        predictions = np.array([entrant.fits.result().out_of_fold.mean for entrant in running])
-        common = np.isfinite(predictions.reshape(len(running), len(self.sample.target), -1)).all(axis=(0, 2))
-        return predictions[:, common], common
-
-    def _blend(self, running: Sequence[_Entrant]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Return the weights of a blend, its predictions, and the rows of the folds that all were fitted to."""
-        predictions, common = self._common(running)
-        weights = regressor_weights(predictions, self.sample.target[common], self.sample.weight[common], self.loss)
-        return weights, np.tensordot(weights, predictions, 1), common
+    def _predictions(self, running: Sequence[_Entrant]) -> Floats:
+        return np.array([entrant.fits.result().out_of_fold.mean for entrant in running])
 
     def _blend_loss(self, running: Sequence[_Entrant]) -> float:
-        _, predicted, common = self._blend(running)
-        loss = self.loss.of_rows(predicted - self.sample.target[common])
-        return float(np.average(loss, weights=self.sample.weight[common]))
+        return self.comparison.loss_of_blend(self._predictions(running))
 
     def _drop_needless(self) -> None:
         """Leave out those with hardly any weight in a blend of all regressors, on the folds that all were fitted to."""
         running = [entrant for entrant in self.entrants if entrant.runs]
         if len(running) < 2:
             return
-        weights, _, _ = self._blend(running)
+        predictions = self._predictions(running)
+        self.comparison.emphasise(predictions)
+        weights = self.comparison.weights(predictions)
         self._leave_out([entrant for entrant, weight in zip(running, weights, strict=True) if weight < _NEGLIGIBLE])
 
     def _drop_unneeded(self) -> None:
@@ -313,9 +307,7 @@ class Race:
         running = [entrant for entrant in self.entrants if entrant.runs]
         if len(running) < 2:
             return
-        predictions, common = self._common(running)
-        rows = self.sample.target[common], self.sample.weight[common]
-        weights = sparse_weights(predictions, *rows, self.loss, needed=_NEEDED)
+        weights = self.comparison.sparse_weights(self._predictions(running), _NEEDED)
         self._leave_out([entrant for entrant, weight in zip(running, weights, strict=True) if weight == 0])
 
     def _leave_out(self, entrants: Sequence[_Entrant]) -> None:

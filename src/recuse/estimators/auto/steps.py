@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.estimators.auto.blending import BlendPrediction, blend_regressors
+from recuse.estimators.auto.blending import BlendPrediction, blend_regressors, likely_accepted
 from recuse.estimators.auto.candidates import Learner
+from recuse.estimators.auto.comparison import Comparison, Emphasis
 from recuse.estimators.auto.interrupts import Interrupts
 from recuse.estimators.auto.race import Race, RaceResult
 from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget
@@ -30,6 +31,7 @@ __all__ = ["FitProgress", "FitSteps"]
 Floats = NDArray[np.float64]
 
 
+_MIN_ROWS_EMPHASIS = 2_000  # with fewer rows, all count alike where regressors are selected on some folds
 _MOST_RESERVED = 0.9  # share of the remaining time for the steps after the regressors
 
 
@@ -91,6 +93,7 @@ class FitSteps:
             folds,
             self.loss,
             self.budget,
+            Comparison(self.sample, self.loss, self._emphasis() if len(self.rows) >= _MIN_ROWS_EMPHASIS else None),
             reserve,
             self.last_fits,
             {} if self.forecast is None else self.forecast.regressors,
@@ -99,6 +102,15 @@ class FitSteps:
             self.progress.name,
         )
         return race.run(learners, weighted)
+
+    def _emphasis(self) -> Emphasis:
+        seed = int(self.random.randint(2**31 - 1))
+
+        def emphasis(prediction: Floats, rows: NDArray[np.intp]) -> Floats:
+            with one_thread():
+                return likely_accepted(prediction, self.rows.take(rows), self.features[rows], self.loss, seed)
+
+        return emphasis
 
     def _start(self, estimator: Any, most: int | None, reserve: float) -> FoldFits | RepeatedFits:
         def on_fit() -> None:

@@ -87,6 +87,33 @@ def test_fitted_together_as_alone():
         np.testing.assert_array_equal(one.predict(X), other.predict(X))
 
 
+def with_derived(X, y):
+    """Add a feature that is a function of the others, and nearly the target."""
+    return np.column_stack([X, X[:, 0] - 2 * X[:, 3]])
+
+
+def test_an_optional_feature_is_left_out_where_the_others_say_as_much():
+    X, y = rows()
+    derived = with_derived(X, y)
+    assert linear().fit(derived, y).columns_[-1] == 6
+    assert set(linear().set_params(optional=1).fit(derived, y).columns_) >= {0, 3}
+    assert 6 not in linear().set_params(optional=1).fit(derived, y).columns_
+
+
+def test_an_optional_feature_is_kept_where_the_loss_is_higher_without_it():
+    X, y = rows()
+    product = np.column_stack([X, X[:, 0] * X[:, 3]])
+    assert 6 in linear().set_params(optional=1).fit(product, y + 3 * product[:, 6]).columns_
+
+
+def test_optional_features_do_not_change_those_that_are_fitted_together():
+    X, y = rows()
+    tables = [(with_derived(X, y), y, None)] * 2
+    together = [linear().set_params(optional=1), linear()]
+    RelevantFeatures.fit_together(together, tables)
+    assert [6 in model.columns_ for model in together] == [False, True]
+
+
 def test_several_targets():
     X, y = rows()
     both = np.column_stack([y, X[:, 1]])

@@ -15,7 +15,7 @@ from recuse.estimators.auto.models.risk_process import RiskProcess
 from recuse.losses import SQUARED
 
 
-@pytest.mark.parametrize("expansion", ["ranks", "pieces", "none"])
+@pytest.mark.parametrize("expansion", ["ranks", "squares", "pieces", "none"])
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("binary", [[], [1], [0, 1, 2, 3, 4]])
 def test_expanded_features(expansion, n_outputs, binary):

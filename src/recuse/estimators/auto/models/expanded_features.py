@@ -1,4 +1,4 @@
-"""Regression on features with their ranks or linear pieces beside them, and on a standardised target."""
+"""Regression on features with their ranks, squares or linear pieces beside them, and on a standardised target."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows
 from recuse.tabular.units import target_moments
 
-__all__ = ["ExpandedFeatures"]
+__all__ = ["ExpandedFeatures", "Expansion"]
 
 Floats = NDArray[np.float64]
+Expansion = Literal["ranks", "squares", "pieces", "none"]
 
 _HALF_WIDTH = 3**0.5  # of a uniform distribution with standard deviation 1
 _MAX_QUANTILES = 100
@@ -25,19 +26,20 @@ _MAX_INPUTS = 256  # pieces of all columns
 
 
 class ExpandedFeatures(WrappedRegressor):
-    """Fit a regressor to the features, to ranks or linear pieces of them, and to a standardised target.
+    """Fit a regressor to the features, to ranks, squares or linear pieces of them, and to a standardised target.
 
-    Both expansions help networks on skewed columns, and the ranks help kernel methods. The ranks are uniform on [-1.7,
-    1.7], so that their standard deviation is 1. With pieces, the range of a column is divided at quantiles of its
-    distinct values, and each piece has an input that rises from 0 to 1 along it, so that a network can bend its
-    function at every division (Gorishniy, Rubachev and Babenko, 2022). Columns with one or two distinct values are
-    left as they are. The scaled target helps trees, which stop splitting where the variance of the target is near the
-    machine precision.
+    Ranks and pieces help networks on skewed columns, and the ranks help kernel methods. The ranks are uniform on [-1.7,
+    1.7], so that their standard deviation is 1. Squares are those of the ranks, beside the ranks themselves; with them
+    a network finds boundaries that are curved, such as a circle. With pieces, the range of a column is divided at
+    quantiles of its distinct values, and each piece has an input that rises from 0 to 1 along it, so that a network can
+    bend its function at every division (Gorishniy, Rubachev and Babenko, 2022). Columns with one or two distinct values
+    are left as they are. The scaled target helps trees, which stop splitting where the variance of the target is near
+    the machine precision.
 
     Parameters
     ----------
     regressor : estimator
-    expansion : {"ranks", "pieces", "none"}, default="ranks"
+    expansion : {"ranks", "squares", "pieces", "none"}, default="ranks"
         What is added to the features. A table of many columns gets ranks instead of pieces.
     scale_target : bool, default=True
 
@@ -50,9 +52,7 @@ class ExpandedFeatures(WrappedRegressor):
     array([3., 2.])
     """
 
-    def __init__(
-        self, regressor: Any, expansion: Literal["ranks", "pieces", "none"] = "ranks", scale_target: bool = True
-    ) -> None:
+    def __init__(self, regressor: Any, expansion: Expansion = "ranks", scale_target: bool = True) -> None:
         self.regressor = regressor
         self.expansion = expansion
         self.scale_target = scale_target
@@ -79,10 +79,10 @@ class ExpandedFeatures(WrappedRegressor):
         distinct = [np.unique(column) for column in X.T] if self.expansion != "none" else []
         self.columns_ = np.flatnonzero([len(values) > 2 for values in distinct])
         pieces = min(_MAX_PIECES, _MAX_INPUTS // max(len(self.columns_), 1))
-        self.expansion_ = "ranks" if self.expansion == "pieces" and pieces < _MIN_PIECES else self.expansion
+        self.expansion_: Expansion = "ranks" if self.expansion == "pieces" and pieces < _MIN_PIECES else self.expansion
         if not len(self.columns_):
             self.expansion_ = "none"
-        elif self.expansion_ == "ranks":
+        elif self.expansion_ in ("ranks", "squares"):
             quantiles = min(_MAX_QUANTILES, len(X))
             self.ranks_ = QuantileTransformer(n_quantiles=quantiles, random_state=0).fit(X[:, self.columns_])
         else:
@@ -96,11 +96,10 @@ class ExpandedFeatures(WrappedRegressor):
         match self.expansion_:
             case "none":
                 return X
-            case "ranks":
-                added = (2 * self.ranks_.transform(X[:, self.columns_]) - 1) * _HALF_WIDTH
-            case _:
-                added = ((X[:, self.columns_] - self.starts_) / self.widths_).clip(0.0, 1.0)
-        return np.column_stack([X, added])
+            case "pieces":
+                return np.column_stack([X, ((X[:, self.columns_] - self.starts_) / self.widths_).clip(0.0, 1.0)])
+        ranks = (2 * self.ranks_.transform(X[:, self.columns_]) - 1) * _HALF_WIDTH
+        return np.column_stack([X, ranks] if self.expansion_ == "ranks" else [X, ranks, ranks**2 - 1])
 
 
 def _divisions(distinct: Floats, pieces: int) -> Floats:

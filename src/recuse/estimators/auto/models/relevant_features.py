@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,9 @@ class RelevantFeatures(WrappedRegressor):
     screen, is fitted to each half of the rows. The importance of a feature is the increase of the loss of the other
     half if the feature is permuted (Breiman, 2001). Features are kept if it is two standard errors above zero.
 
+    A feature that is a function of the others takes over a part of their importance, but may blur their effects. Such
+    features come last and are `optional`: they are left out at once if the loss is not certainly higher without them.
+
     Parameters
     ----------
     regressor : estimator
@@ -49,6 +53,8 @@ class RelevantFeatures(WrappedRegressor):
         The regressor of the halves.
     loss : TargetLoss or callable
         A callable of predictions and targets returns the loss of each row.
+    optional : int, default=0
+        Number of last features that are left out if screens without them have no higher loss.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -70,11 +76,13 @@ class RelevantFeatures(WrappedRegressor):
         regressor: Any,
         screen: Any,
         loss: TargetLoss | RowLoss,
+        optional: int = 0,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.regressor = regressor
         self.screen = screen
         self.loss = loss
+        self.optional = optional
         self.random_state = random_state
 
     @classmethod
@@ -86,36 +94,85 @@ class RelevantFeatures(WrappedRegressor):
         """Predict every row."""
         return np.asarray(self.regressor_.predict(np.asarray(X)[:, self.columns_]))
 
-    def _increases(
-        self, screen: Any, X: Floats, y: Floats, weight: Floats | None, random: np.random.RandomState
-    ) -> Floats:
-        """Return the increase of the loss of held-out rows (row, feature) if a feature is permuted."""
-
-        def losses(features: Floats) -> Floats:
-            prediction = screen.predict(features)
-            return self.loss.of_rows(prediction - y) if isinstance(self.loss, TargetLoss) else self.loss(prediction, y)
-
-        return loss_increases(losses, X, random.permutation(len(X)), weight)
+    def _losses(self, screen: Any, X: Floats, y: Floats) -> Floats:
+        prediction = screen.predict(X)
+        return self.loss.of_rows(prediction - y) if isinstance(self.loss, TargetLoss) else self.loss(prediction, y)
 
 
 def _select(estimators: Sequence[RelevantFeatures], rows: Sequence[Rows], n_jobs: int | None) -> None:
     """Set `columns_` of each estimator; the screens of all of them are fitted together."""
-    tables = [table for table in rows if table[0].shape[1] <= _MAX_FEATURES]
-    chosen = [each for each, (X, _, _) in zip(estimators, rows, strict=True) if X.shape[1] <= _MAX_FEATURES]
     for estimator, (X, _, _) in zip(estimators, rows, strict=True):
         estimator.columns_ = np.arange(X.shape[1])
-    if not chosen:
+    narrow = [(each, table) for each, table in zip(estimators, rows, strict=True) if table[0].shape[1] <= _MAX_FEATURES]
+    randoms = [check_random_state(estimator.random_state) for estimator, _ in narrow]
+    selections = [_Selection.start(*each, random) for each, random in zip(narrow, randoms, strict=True)]
+    _screen(selections, n_jobs)
+    shorter = [selection.without_optional() for selection in selections if selection.estimator.optional]
+    _screen(shorter, n_jobs)
+    chosen = {id(selection.estimator): selection for selection in selections}
+    for selection in shorter:
+        if not selection.certainly_higher_loss(chosen[id(selection.estimator)]):
+            chosen[id(selection.estimator)] = selection
+    for selection in chosen.values():
+        kept = certainly_relevant(selection.increases())
+        selection.estimator.columns_ = kept if len(kept) else selection.estimator.columns_
+
+
+@dataclass
+class _Selection:
+    """The selection of features for one estimator: two halves of its rows, and the screens that are fitted to them."""
+
+    estimator: RelevantFeatures
+    halves: tuple[Rows, Rows]
+    random: np.random.RandomState
+    screens: Sequence[Any] = ()
+
+    @classmethod
+    def start(cls, estimator: RelevantFeatures, table: Rows, random: np.random.RandomState) -> Self:
+        """Divide the rows."""
+        first, second = _halves(len(table[1]), random)
+        return cls(estimator, (_take(table, first), _take(table, second)), random)
+
+    def without_optional(self) -> _Selection:
+        """Return the selection among the features that are not optional."""
+        first, second = ((X[:, : -self.estimator.optional], y, weight) for X, y, weight in self.halves)
+        return _Selection(self.estimator, (first, second), self.random)
+
+    def _held_out(self) -> Sequence[tuple[Any, Rows]]:
+        """Return each screen with the half that it was not fitted to."""
+        return list(zip(self.screens, self.halves[::-1], strict=True))
+
+    def losses(self) -> Floats:
+        """Return the loss of each row (row,), multiplied by its weight."""
+        return np.concatenate(
+            [self.estimator._losses(screen, X, y) * _share(y, weight) for screen, (X, y, weight) in self._held_out()]
+        )
+
+    def increases(self) -> Floats:
+        """Return the increase of the loss of each row (row, feature) if a feature is permuted."""
+        parts = []
+        for screen, (X, y, weight) in self._held_out():
+            losses = partial(self.estimator._losses, screen, y=y)
+            parts.append(loss_increases(losses, X, self.random.permutation(len(X)), weight))
+        return np.concatenate(parts)
+
+    def certainly_higher_loss(self, other: _Selection) -> bool:
+        """Whether the loss is certainly higher than that of another selection on the same rows."""
+        return len(certainly_relevant((self.losses() - other.losses())[:, None])) > 0
+
+
+def _screen(selections: Sequence[_Selection], n_jobs: int | None) -> None:
+    """Fit the screens, all at once."""
+    if not selections:
         return
-    randoms = [check_random_state(estimator.random_state) for estimator in chosen]
-    halves = [_halves(len(y), random) for (_, y, _), random in zip(tables, randoms, strict=True)]
-    parts = [_take(table, half) for table, both in zip(tables, halves, strict=True) for half in both]
-    screens = fit_all([clone(estimator.screen) for estimator in chosen for _ in range(2)], parts, n_jobs)
-    for place, (estimator, random) in enumerate(zip(chosen, randoms, strict=True)):
-        first, second = screens[2 * place : 2 * place + 2]
-        held_out = ((first, parts[2 * place + 1]), (second, parts[2 * place]))
-        increases = np.concatenate([estimator._increases(screen, *part, random) for screen, part in held_out])
-        kept = certainly_relevant(increases)
-        estimator.columns_ = kept if len(kept) else estimator.columns_
+    screens = [clone(selection.estimator.screen) for selection in selections for _ in range(2)]
+    fitted = fit_all(screens, [half for selection in selections for half in selection.halves], n_jobs)
+    for place, selection in enumerate(selections):
+        selection.screens = fitted[2 * place : 2 * place + 2]
+
+
+def _share(y: Floats, weight: Floats | None) -> Floats:
+    return np.ones(len(y)) if weight is None else weight / weight.mean()
 
 
 def _halves(rows: int, random: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from torch import Tensor
 
-from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
+from recuse.estimators.auto.models.expanded_features import ExpandedFeatures, Expansion
 from recuse.estimators.joint_fits import Rows, fit_all
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.losses import TargetLoss, Values
@@ -94,6 +94,8 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     validation_fraction : float, default=0.2
     drop_outliers : bool, default=False
         Leave out members with a high validation loss; see `StackedMLPRegressor`.
+    expansion : {"ranks", "squares", "pieces", "none"}, default="ranks"
+        What is added to the features; see `ExpandedFeatures`.
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -120,6 +122,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_members: int = 4,
         validation_fraction: float = 0.2,
         drop_outliers: bool = False,
+        expansion: Expansion = "ranks",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.hidden = hidden
@@ -130,6 +133,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_members = n_members
         self.validation_fraction = validation_fraction
         self.drop_outliers = drop_outliers
+        self.expansion = expansion
         self.random_state = random_state
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
@@ -162,7 +166,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             loss=LogRatio(),
             random_state=self.random_state,
         )
-        return ExpandedFeatures(networks, scale_target=False)
+        return ExpandedFeatures(networks, self.expansion, scale_target=False)
 
     def predict(self, X: Floats) -> Floats:
         """Predict the expected loss of every row."""

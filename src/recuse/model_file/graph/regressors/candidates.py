@@ -30,11 +30,10 @@ def _inputs(model: ExpandedFeatures, x: Value) -> Value:
         return x
     whole = np.array_equal(model.columns_, np.arange(x.shape[1]))
     chosen = x if whole else x.take(model.columns_, 1)
-    if model.expansion_ == "ranks":
-        added = convert(model.ranks_, chosen) * (2 * _HALF_WIDTH) - _HALF_WIDTH
-    else:
-        added = ((chosen - model.starts_) / model.widths_).clip(0.0, 1.0)
-    return concat([x, added], 1)
+    if model.expansion_ == "pieces":
+        return concat([x, ((chosen - model.starts_) / model.widths_).clip(0.0, 1.0)], 1)
+    ranks = convert(model.ranks_, chosen) * (2 * _HALF_WIDTH) - _HALF_WIDTH
+    return concat([x, ranks] if model.expansion_ == "ranks" else [x, ranks, ranks * ranks - 1.0], 1)
 
 
 @converts(RiskNetwork)
