@@ -162,17 +162,16 @@ def _process(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _process_of_scales(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(GaussianProcess(parts=2, scale_rows=600))
+    return ExpandedFeatures(GaussianProcess(parts=2))
 
 
 def _process_of_pieces(n_rows: int, loss: TargetLoss) -> Any:
     # a small table has too few rows for the lengths of several kernels
-    process = GaussianProcess() if n_rows < _SMALL else GaussianProcess(parts=3, scale_rows=600)
-    return ExpandedFeatures(process, "pieces")
+    return ExpandedFeatures(GaussianProcess(parts=1 if n_rows < _SMALL else 3), "pieces")
 
 
 def _log_process(n_rows: int, loss: TargetLoss) -> Any:
-    return LogTarget(ExpandedFeatures(GaussianProcess(parts=2, scale_rows=600), "pieces"))
+    return LogTarget(ExpandedFeatures(GaussianProcess(parts=2), "pieces"))
 
 
 def _support_vectors(n_rows: int, loss: TargetLoss) -> Any:

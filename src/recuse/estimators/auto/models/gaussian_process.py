@@ -30,7 +30,7 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     parts : int, default=1
         Number of kernels with lengths of their own, whose sum is the kernel.
-    scale_rows : int, default=800
+    scale_rows : int, default=1000
         Number of rows that the scales are learned from.
     exact_rows : int, default=2000
         Maximum number of rows of which each is a centre.
@@ -55,7 +55,7 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         parts: int = 1,
-        scale_rows: int = 800,
+        scale_rows: int = 1000,
         exact_rows: int = 2000,
         centres: int = 1000,
         random_state: int | np.random.RandomState | None = None,

@@ -17,14 +17,15 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-__all__ = ["JITTER", "Kernel", "Projection", "Scales", "learned_scales"]
+__all__ = ["JITTER", "Kernel", "Projection", "Scales", "improved_scales", "learned_scales"]
 
 Floats = NDArray[np.float64]
 
 _LENGTHS = (1e-1, 1e3)  # in standard deviations of a feature
 _VARIANCE, _NOISE = (1e-2, 1e3), (1e-4, 2.0)  # for a target of unit variance
 _NEXT_LENGTHS, _NEXT_VARIANCE = 0.2, 0.3  # of a part, relative to those of the part before, at the start
-_STEPS, _FURTHER_STEPS = 20, 12  # of the maximisation for each part, without and with given scales
+_FIRST_ROWS = 500  # that the scales of a larger sample are learned from first, since this takes much less time
+_STEPS, _FIRST_STEPS, _LAST_STEPS = 20, 15, 5  # of the maximisation for each part: of a small sample, and of a larger
 _GAIN = 1e-4  # of the likelihood, below which further steps are not worth it
 JITTER = 1e-10  # added to the diagonal, for the factorisation
 _BLOCK = 2000  # rows of the kernel matrix that are in memory at a time
@@ -127,14 +128,36 @@ class Scales(NamedTuple):
         return float(self.noise / self.variances.sum())
 
 
-def learned_scales(X: Floats, y: Floats, weight: Floats, parts: int = 1, start: Scales | None = None) -> Scales:
-    """Maximise the likelihood of the rows, from given scales or from equal lengths of the features."""
-    features = X.shape[1]
-    first = start or _first_scales(features, parts)
+def learned_scales(X: Floats, y: Floats, weight: Floats, parts: int = 1) -> Scales:
+    """Maximise the likelihood of the rows, from equal lengths of the features.
+
+    Of more than 500 rows, the scales are first learned from 500, and some further steps take all rows into account.
+    """
+    first = _first_scales(X.shape[1], parts)
+    if len(y) <= _FIRST_ROWS:
+        return improved_scales(first, X, y, weight, _STEPS, gain=0.0)
+    few = slice(_FIRST_ROWS)
+    learned = improved_scales(first, X[few], y[few], weight[few], _FIRST_STEPS, gain=0.0)
+    return improved_scales(learned, X, y, weight, _LAST_STEPS)
+
+
+def improved_scales(start: Scales, X: Floats, y: Floats, weight: Floats, steps: int, *, gain: float = _GAIN) -> Scales:
+    """Maximise the likelihood of the rows, from given scales.
+
+    Parameters
+    ----------
+    start : Scales
+    X : ndarray of shape (row, feature)
+    y, weight : ndarray of shape (row,)
+    steps : int
+        Maximum number of steps for each part; the last digits of a length do not matter.
+    gain : float
+        Relative gain of the likelihood below which no further step is made.
+    """
+    parts, features = start.lengths.shape
     bounds = np.log([*[_LENGTHS] * (parts * features), *[_VARIANCE] * parts, _NOISE])
-    # a bounded number of steps: the last digits of a length scale do not matter
-    options = {"maxiter": _STEPS * parts} if start is None else {"maxiter": _FURTHER_STEPS * parts, "ftol": _GAIN}
-    at = np.log([*first.lengths.ravel(), *first.variances, first.noise])
+    options = {"maxiter": steps * parts} | ({"ftol": gain} if gain else {})
+    at = np.log([*start.lengths.ravel(), *start.variances, start.noise])
     likelihood = _Likelihood(X, y, weight, parts)
     found = minimize(likelihood, at, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return _scales(found.x, features)

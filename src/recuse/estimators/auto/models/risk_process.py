@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from recuse.estimators.auto.models.process_kernel import Kernel, Projection, Scales, learned_scales
+from recuse.estimators.auto.models.process_kernel import Kernel, Projection, Scales, improved_scales, learned_scales
 from recuse.threads import one_blas_thread
 
 __all__ = ["RiskProcess"]
@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 
 _MAX_RATIO = 10.0  # of a loss and the expected one; larger ones count as this, so that no row dominates
 _ROUNDS = 3  # of learning the scales, each from the working response of the one before; one is not enough
+_SCALE_STEPS = 12  # of each round after the first
 _STEPS = 10
 _TOLERANCE = 1e-2  # of the logarithm of the expected loss
 _TAIL = 0.005  # share of the training rows at either end beyond which predictions are clipped
@@ -87,12 +88,14 @@ class RiskProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 def _scales(X: Floats, loss: Floats, weight: Floats) -> Scales:
     """Learn the scales from working responses of unit variance."""
-    logarithm, scales = np.zeros(len(loss)), None
-    for _ in range(_ROUNDS):
-        response = _working_response(logarithm, loss)
-        scales = learned_scales(X, response / (response.std() or 1.0), weight, start=scales)
+
+    def standardised(response: Floats) -> Floats:
+        return np.asarray(response / (response.std() or 1.0))
+
+    scales = learned_scales(X, standardised(_working_response(np.zeros(len(loss)), loss)), weight)
+    for _ in range(_ROUNDS - 1):
         _, logarithm = _fisher_scoring(scales.kernel, X, loss, weight / scales.ratio, X)
-    assert scales is not None
+        scales = improved_scales(scales, X, standardised(_working_response(logarithm, loss)), weight, _SCALE_STEPS)
     return scales
 
 
