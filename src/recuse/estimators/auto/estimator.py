@@ -83,7 +83,8 @@ class AutoRejector(RiskBasedRegressor):
         "process_of_pieces", "log_process", "linear" and "support_vectors", custom regressors, or both: ``{"ridge":
         Ridge(), "boosting": "boosting"}``. By default all that suit the table.
     risk_models : list of str or mapping of str to estimator, optional
-        Risk models to try: "extra_trees", "boosting", "network", "process" (500 to 100,000 rows), or custom regressors.
+        Risk models to try: "extra_trees", "boosting", "network", "network_of_squares" (5,000 to 100,000 rows),
+        "process" (500 to 100,000 rows), or custom regressors.
     cv : int, splitter or iterable of (train, test), optional
         The folds. A number splits the rows at random; rows with equal features share a fold. By default 8 for fewer
         than 600 distinct rows, 5 up to 50,000, and 3 for more. The test parts of a splitter must not overlap. Rows in

@@ -22,9 +22,9 @@ __all__ = ["FoldMean"]
 Floats = NDArray[np.float64]
 
 _MIN_FACTOR = 0.5
-# More rows also lower the bias of a model, which the variance among folds does not show. Learning curves of trees,
-# Gaussian processes and their blends, from 64% to 80% of the rows, have this power of the ratio of the mean on average.
-_REFITTED = 1.75
+# More rows also lower the bias of a model, which the variance among folds does not show. Learning curves of blends,
+# mostly of Gaussian processes, from 64% to 80% of the rows, have this power of the ratio of the mean on average.
+_REFITTED = 2.5
 _MAX_SHARE = 4.0  # times the median share of the variance in the risk; rows beyond are implausible combinations
 _QUANTILES = np.linspace(0.01, 0.99, 50)
 

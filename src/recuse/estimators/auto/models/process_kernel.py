@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 _LENGTHS = (1e-1, 1e3)  # in standard deviations of a feature
 _VARIANCE, _NOISE = (1e-2, 1e3), (1e-4, 2.0)  # for a target of unit variance
 _NEXT_LENGTHS, _NEXT_VARIANCE = 0.2, 0.3  # of a part, relative to those of the part before, at the start
-_FIRST_ROWS = 500  # that the scales of a larger sample are learned from first, since this takes much less time
-_STEPS, _FIRST_STEPS, _LAST_STEPS = 20, 15, 5  # of the maximisation for each part: of a small sample, and of a larger
+_FIRST_ROWS = 600  # that the scales of a larger sample are learned from first, since this takes much less time
+_STEPS, _FIRST_STEPS, _LAST_STEPS = 20, 12, 5  # of the maximisation for each part: of a small sample, and of a larger
 _GAIN = 1e-4  # of the likelihood, below which further steps are not worth it
 JITTER = 1e-10  # added to the diagonal, for the factorisation
 _BLOCK = 2000  # rows of the kernel matrix that are in memory at a time
@@ -131,7 +131,7 @@ class Scales(NamedTuple):
 def learned_scales(X: Floats, y: Floats, weight: Floats, parts: int = 1) -> Scales:
     """Maximise the likelihood of the rows, from equal lengths of the features.
 
-    Of more than 500 rows, the scales are first learned from 500, and some further steps take all rows into account.
+    Of more than 600 rows, the scales are first learned from 600, and some further steps take all rows into account.
     """
     first = _first_scales(X.shape[1], parts)
     if len(y) <= _FIRST_ROWS:
