@@ -39,7 +39,7 @@ class Comparison:
     >>> from recuse.losses import SQUARED
     >>> target = np.repeat([0.0, 1.0], 50)
     >>> good, bad = target + 0.1, target + 5.0
-    >>> Comparison(Sample(target[:, None], target, np.ones(100)), SQUARED).weights(np.array([good, bad])).round(3)
+    >>> Comparison(Sample(target[:, None], target, np.ones(100)), SQUARED).weights(np.array([good, bad])).round(1)
     array([1., 0.])
     """
 
