@@ -15,7 +15,8 @@ _spec.loader.exec_module(automl_page)
 def line(table, split, method, level, loss, limit="60", setting="usual"):
     words = {"table": table, "split": split, "method": method, "level": level, "limit": limit, "setting": setting}
     numbers = {"cost": 1.0, "loss": loss, "accepted": 0.5, "train_rows": 80, "features": 3, "cores": 1}
-    return words | numbers | {"fit_seconds": 10.0, "processor_seconds": 9.0}
+    accepted = {"test_rows": 20, "expected": 3.0, "observed": 2.0}
+    return words | numbers | accepted | {"fit_seconds": 10.0, "processor_seconds": 9.0}
 
 
 def results(*losses):
@@ -39,6 +40,17 @@ def test_the_ratio_of_a_table_is_the_geometric_mean_over_costs_of_ratios_of_mean
     assert table["lowest"] == pytest.approx((0.25 * 2.0) ** 0.5)
     assert table["highest"] == pytest.approx((0.75 * 2.0) ** 0.5)
     assert table["splits"] == 2
+
+
+def test_expected_over_observed_loss_is_that_of_the_accepted_rows_of_all_splits():
+    stored = results(("a", 0, "1", 1.0, 1.0), ("a", 1, "1", 1.0, 1.0))
+    ours = stored["method"] == automl_page.AUTOREJECTOR
+    stored.loc[ours, ["accepted", "expected", "observed"]] = [[0.75, 4.0, 2.0], [0.25, 1.0, 2.0]]
+    stored.loc[~ours, ["accepted", "expected", "observed"]] = [0.0, float("nan"), float("nan")]
+    cost = automl_page.by_cost(automl_page.paired(stored, automl_page.AUTOREJECTOR)).iloc[0]
+    assert cost["calibration"] == pytest.approx((0.75 * 4 + 0.25 * 1) / 2)
+    assert pd.isna(cost["calibration_rival"])
+    assert " | 1.62 |  |\n" in automl_page.page(stored)
 
 
 def test_only_splits_that_both_methods_ran_are_compared():
