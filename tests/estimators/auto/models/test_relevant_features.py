@@ -106,6 +106,12 @@ def test_an_optional_feature_is_kept_where_the_loss_is_higher_without_it():
     assert 6 in linear().set_params(optional=1).fit(product, y + 3 * product[:, 6]).columns_
 
 
+@pytest.mark.parametrize("features", [1, 2])
+def test_a_table_of_no_more_features_than_are_optional_is_fitted(features):
+    X = rows(features=4)[0][:, :features]
+    assert 0 in linear().set_params(optional=2).fit(X, X[:, 0]).columns_
+
+
 def test_optional_features_do_not_change_those_that_are_fitted_together():
     X, y = rows()
     tables = [(with_derived(X, y), y, None)] * 2

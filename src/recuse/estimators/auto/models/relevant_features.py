@@ -107,7 +107,7 @@ def _select(estimators: Sequence[RelevantFeatures], rows: Sequence[Rows], n_jobs
     randoms = [check_random_state(estimator.random_state) for estimator, _ in narrow]
     selections = [_Selection.start(*each, random) for each, random in zip(narrow, randoms, strict=True)]
     _screen(selections, n_jobs)
-    shorter = [selection.without_optional() for selection in selections if selection.estimator.optional]
+    shorter = [selection.without_optional() for selection in selections if selection.has_optional]
     _screen(shorter, n_jobs)
     chosen = {id(selection.estimator): selection for selection in selections}
     for selection in shorter:
@@ -132,6 +132,11 @@ class _Selection:
         """Divide the rows."""
         first, second = _halves(len(table[1]), random)
         return cls(estimator, (_take(table, first), _take(table, second)), random)
+
+    @property
+    def has_optional(self) -> bool:
+        """Whether some features are optional, and others remain without them."""
+        return bool(0 < self.estimator.optional < self.halves[0][0].shape[1])
 
     def without_optional(self) -> _Selection:
         """Return the selection among the features that are not optional."""
