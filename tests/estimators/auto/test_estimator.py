@@ -50,7 +50,7 @@ def test_everything_is_tried_by_default(complete):
     assert set(tried[tried["part"] == "regressor"]["name"]) == {
         "boosting", "networks", "extra_trees", "process", "process_of_pieces", "linear", "support_vectors",
     }  # fmt: skip
-    assert set(tried[tried["part"] == "risk"]["name"]) == {"extra_trees", "boosting", "network"}
+    assert set(tried[tried["part"] == "risk"]["name"]) == {"extra_trees", "boosting", "network", "linear"}
 
 
 def test_the_blend_is_better_than_accepting_or_rejecting_all_and_than_most_of_its_parts(complete):

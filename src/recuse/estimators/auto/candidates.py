@@ -18,6 +18,7 @@ from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.estimators.auto.models.log_target import LogTarget
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 from recuse.estimators.auto.models.relevant_features import GammaDeviance, RelevantFeatures
+from recuse.estimators.auto.models.risk_linear import RiskLinear
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.auto.models.risk_process import RiskProcess
 from recuse.estimators.mlp import StackedMLPRegressor
@@ -240,12 +241,17 @@ def _risk_process(n_rows: int, loss: TargetLoss) -> Any:
     return RiskProcess()
 
 
+def _risk_linear(n_rows: int, loss: TargetLoss) -> Any:
+    return RiskLinear()
+
+
 RISK_MODELS: Mapping[str, Learner] = {
     "extra_trees": Learner(_risk_extra_trees),
     "boosting": Learner(_risk_boosting),
     "network": Learner(_risk_network),
     "network_of_squares": Learner(_risk_network_of_squares, least_rows=_MEDIUM, most_rows=_HUGE),
     "process": Learner(_risk_process, least_rows=_FEW, most_rows=_HUGE),
+    "linear": Learner(_risk_linear, most_rows=_LONG),
 }
 
 

@@ -63,7 +63,7 @@ class AutoRejector(RiskBasedRegressor):
     networks, boosted trees and processes are also fitted with weights inverse to the noise of the rows. Networks of
     5,000 to 100,000 rows leave out features without effect. The regressor h is the weighted mean with the lowest
     out-of-fold loss of the rows that are likely to be accepted at costs near the given one. Risk models (forests,
-    boosted trees, networks and a Gaussian process) are fitted to its out-of-fold errors. Their inputs are the features,
+    boosted trees, networks, a Gaussian process and a log-linear model) are fitted to its out-of-fold errors. Their inputs are the features,
     the distance to the nearest training rows and the prediction. The blend of the risk models has the lowest
     out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost. The regressors and risk
     models with a weight are then fitted again to all rows; for noisy tables of less than 5,000 rows, the mean over the
@@ -84,7 +84,7 @@ class AutoRejector(RiskBasedRegressor):
         Ridge(), "boosting": "boosting"}``. By default all that suit the table.
     risk_models : list of str or mapping of str to estimator, optional
         Risk models to try: "extra_trees", "boosting", "network", "network_of_squares" (5,000 to 100,000 rows),
-        "process" (500 to 100,000 rows), or custom regressors.
+        "process" (500 to 100,000 rows), "linear" (up to 2,000 rows), or custom regressors.
     cv : int, splitter or iterable of (train, test), optional
         The folds. A number splits the rows at random; rows with equal features share a fold. By default 8 for fewer
         than 600 distinct rows, 5 up to 50,000, and 3 for more. The test parts of a splitter must not overlap. Rows in

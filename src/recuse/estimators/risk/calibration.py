@@ -17,7 +17,7 @@ __all__ = ["PowerCalibration"]
 
 Floats = NDArray[np.float64]
 
-_PRIOR = 30.0  # prior strength of the power 1, in pseudo-rows
+_PRIOR = 30.0  # prior strength of the power 1, in pseudo-rows whose risks differ as much as those of the rows
 _FLOOR = 1e-6  # of the mean risk; keeps logarithms finite
 _POWERS = (0.25, 2.0)
 _STEPS = 50
@@ -72,7 +72,8 @@ class PowerCalibration:
         x = log_risk - middle
         positive = risk > floor  # a risk that was clipped at zero has no logarithm, and would decide the power
         known = bool((share * error)[positive].any())
-        slope = _fit(x[positive], error[positive] / loss, share[positive], _PRIOR / len(risk)) if known else 1.0
+        strength = _PRIOR / len(risk) * float(share @ x**2)
+        slope = _fit(x[positive], error[positive] / loss, share[positive], strength) if known else 1.0
         power = float(np.clip(slope, *_POWERS))
         level = loss / float(share @ np.exp(power * x))  # keeps the mean loss
         return cls(level, float(np.exp(middle)), power, floor)

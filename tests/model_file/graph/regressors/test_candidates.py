@@ -10,6 +10,7 @@ from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.log_target import LogTarget
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 from recuse.estimators.auto.models.relevant_features import RelevantFeatures
+from recuse.estimators.auto.models.risk_linear import RiskLinear
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.auto.models.risk_process import RiskProcess
 from recuse.losses import SQUARED
@@ -43,6 +44,14 @@ def test_risk_process_is_clipped():
     predicted = model.predict(new_rows(X))
     model.limits_ = np.quantile(np.log(predicted), [0.2, 0.8])
     assert_same_prediction(model, new_rows(X))
+
+
+def test_risk_linear_is_clipped():
+    X, y = training_rows()
+    model = RiskLinear().fit(X, y**2)
+    model.limits_ = np.quantile(model.predict(X), [0.2, 0.8])
+    X_new = np.vstack([new_rows(X), 100 * X[:2]])
+    assert_same_prediction(model, X_new)
 
 
 @pytest.mark.parametrize("columns", [[0, 1, 2, 3, 4], [3, 1]])

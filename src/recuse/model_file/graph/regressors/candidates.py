@@ -8,6 +8,7 @@ from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.log_target import LogTarget
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 from recuse.estimators.auto.models.relevant_features import RelevantFeatures
+from recuse.estimators.auto.models.risk_linear import FAR, RiskLinear
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.crossfitting import MeanOfRepeats
 from recuse.model_file.graph.builder import Value, concat
@@ -41,6 +42,11 @@ def _risk_network(model: RiskNetwork, x: Value) -> Value:
     networks = model.networks_
     members = member_predictions(networks.regressor_, _inputs(networks, x)).unary("Exp")
     return (members.mean(axis=0).clip(*model.limits_) - model.floor_).maximum(0.0)
+
+
+@converts(RiskLinear)
+def _risk_linear(model: RiskLinear, x: Value) -> Value:
+    return convert(model.model_, convert(model.scaler_, x).clip(-FAR, FAR)).clip(*model.limits_)
 
 
 @converts(LogTarget)
