@@ -105,8 +105,20 @@ def test_a_candidate_may_use_the_time_that_later_ones_do_not_need():
 def test_a_learner_for_other_tables_is_left_out():
     trials = run({"small": learner(Ridge(), most_rows=100), "ridge": learner(Ridge())})
     assert {trial.name: trial.fitted is not None for trial in trials} == {"small": False, "ridge": True}
-    assert not LEARNERS["extra_trees"].suits(np.ones(100), Pinball(0.9))
-    assert LEARNERS["networks"].suits(np.ones(10**6), Pinball(0.9))
+    assert not LEARNERS["extra_trees"].suits(SAMPLE, Pinball(0.9))
+    assert LEARNERS["networks"].suits(SAMPLE, Pinball(0.9))
+
+
+@pytest.mark.parametrize(("columns", "few"), [(64, True), (65, False)])
+def test_pieces_are_for_tables_of_few_columns(columns, few):
+    wide = Sample(RANDOM.normal(size=(100, columns)), RANDOM.normal(size=100), np.ones(100))
+    assert LEARNERS["process_of_pieces"].suits(wide, SQUARED) == few
+    assert LEARNERS["process"].suits(wide, SQUARED)
+
+
+def test_columns_of_two_values_do_not_count_where_pieces_are_too_many():
+    binary = np.column_stack([RANDOM.normal(size=(100, 5)), RANDOM.integers(2, size=(100, 200))])
+    assert LEARNERS["process_of_pieces"].suits(Sample(binary, binary[:, 0], np.ones(100)), SQUARED)
 
 
 def measured(seconds, time_of_fit, rows=3000, growth=1.0):

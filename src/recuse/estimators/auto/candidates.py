@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.svm import SVR
 
-from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
+from recuse.estimators.auto.models.expanded_features import ExpandedFeatures, has_pieces
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.estimators.auto.models.log_target import LogTarget
 from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
@@ -21,6 +21,7 @@ from recuse.estimators.auto.models.relevant_features import GammaDeviance, Relev
 from recuse.estimators.auto.models.risk_linear import RiskLinear
 from recuse.estimators.auto.models.risk_network import RiskNetwork
 from recuse.estimators.auto.models.risk_process import RiskProcess
+from recuse.estimators.crossfitting import Sample
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.subestimators import check_subestimator
 from recuse.losses import Absolute, Huber, Pinball, Squared, TargetLoss
@@ -59,6 +60,8 @@ class Learner:
         Whether it is also tried with weights inverse to the noise of the rows.
     positive : bool
         Whether it needs a target above zero.
+    pieces : bool
+        Whether it needs few columns, with linear pieces of each.
     """
 
     build: Callable[[int, TargetLoss], Any]
@@ -68,12 +71,15 @@ class Learner:
     weighted: bool = False
     least_rows: int = 0
     positive: bool = False
+    pieces: bool = False
 
-    def suits(self, target: Floats, loss: TargetLoss) -> bool:
-        """Whether the candidate is suitable for rows with these targets and for this loss."""
+    def suits(self, sample: Sample, loss: TargetLoss) -> bool:
+        """Whether the candidate is suitable for these rows and for this loss."""
         most = np.inf if self.most_rows is None else self.most_rows
-        signs = not self.positive or bool(np.all(target > 0))
-        return signs and isinstance(loss, self.losses) and self.least_rows <= len(target) <= most
+        if not (isinstance(loss, self.losses) and self.least_rows <= len(sample.target) <= most):
+            return False
+        signs = not self.positive or bool(np.all(sample.target > 0))
+        return signs and (not self.pieces or has_pieces(sample.inputs))
 
 
 def _boosting(n_rows: int, loss: TargetLoss) -> Any:
@@ -194,7 +200,7 @@ LEARNERS: Mapping[str, Learner] = {
     "extra_trees": Learner(_extra_trees, losses=_SYMMETRIC),
     "process": Learner(_process, most_rows=_HUGE, losses=_SYMMETRIC, weighted=True),
     "process_of_scales": Learner(_process_of_scales, least_rows=_SMALL, most_rows=_LONG, losses=_SYMMETRIC),
-    "process_of_pieces": Learner(_process_of_pieces, most_rows=_LONG, losses=_SYMMETRIC),
+    "process_of_pieces": Learner(_process_of_pieces, most_rows=_LONG, losses=_SYMMETRIC, pieces=True),
     "log_process": Learner(_log_process, least_rows=_SMALL, most_rows=_LONG, losses=_SYMMETRIC, positive=True),
     "linear": Learner(_linear, losses=_SYMMETRIC),
     "support_vectors": Learner(_support_vectors, most_rows=_LONG, growth=2.0, losses=_SYMMETRIC),

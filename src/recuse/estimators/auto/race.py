@@ -135,7 +135,7 @@ class Race:
         weighted : mapping of str to Learner
             Weighted variants, by the name of the learner; tried if that one is selected.
         """
-        left_out, names = suited(learners, self.sample.target, self.loss)
+        left_out, names = suited(learners, self.sample, self.loss)
         interrupted = False
         try:
             self._select({name: learners[name] for name in names})

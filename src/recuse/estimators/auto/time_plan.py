@@ -87,7 +87,7 @@ class Forecast:
             return {
                 name: measured_time(learner.build(rows, loss), learner.growth, rows_of, rows, seconds)
                 for name, learner in of.items()
-                if learner.suits(rows_of.target, loss)
+                if learner.suits(rows_of, loss)
             }
 
         return cls(

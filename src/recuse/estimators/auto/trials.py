@@ -84,23 +84,21 @@ class Trial(Generic[Fitted]):
     last_fit: float = 0.0
 
 
-def suited(
-    learners: Mapping[str, Learner], target: NDArray[np.float64], loss: TargetLoss
-) -> tuple[list[Trial[Any]], list[str]]:
-    """Return trials of the candidates that do not suit the targets or the loss, and the names of the others.
+def suited(learners: Mapping[str, Learner], sample: Sample, loss: TargetLoss) -> tuple[list[Trial[Any]], list[str]]:
+    """Return trials of the candidates that do not suit the rows or the loss, and the names of the others.
 
     Raises
     ------
     ValueError
         If no candidate suits them.
     """
-    names = [name for name, learner in learners.items() if learner.suits(target, loss)]
+    names = [name for name, learner in learners.items() if learner.suits(sample, loss)]
     if not names:
         raise ValueError(
-            f"at least one learner must suit {len(target)} rows, this target and the {loss.name} loss, "
+            f"at least one learner must suit {len(sample.target)} rows, this target and the {loss.name} loss, "
             f"got none among {list(learners)}: pass other learners"
         )
-    note = "left out: not for this many rows, this target or this loss"
+    note = "left out: not for this many rows or columns, this target or this loss"
     return [Trial(name, note=note) for name in learners if name not in names], names
 
 
@@ -137,7 +135,7 @@ def run_trials(
     ValueError
         If no candidate suits the number of rows and the loss.
     """
-    trials, names = suited(learners, sample.target, setting.loss)
+    trials, names = suited(learners, sample, setting.loss)
     tried: list[Trial[Fitted]] = []
     stop = Interrupts("raise") if interrupts is None else interrupts
     known = {} if timings is None else timings

@@ -28,4 +28,4 @@ def test_tried_only_for_targets_above_zero(lowest):
     y = lowest + X[:, 0] - X[:, 0].min()
     model = AutoRejector(0.1, learners=["linear", "log_process"], cv=2, random_state=0).fit(X, y)
     note = model.leaderboard_.set_index("name").loc["log_process", "note"]
-    assert (note == "left out: not for this many rows, this target or this loss") == (lowest == 0)
+    assert (note == "left out: not for this many rows or columns, this target or this loss") == (lowest == 0)

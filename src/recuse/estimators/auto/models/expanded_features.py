@@ -13,7 +13,7 @@ from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows
 from recuse.tabular.units import target_moments
 
-__all__ = ["ExpandedFeatures", "Expansion"]
+__all__ = ["ExpandedFeatures", "Expansion", "has_pieces"]
 
 Floats = NDArray[np.float64]
 Expansion = Literal["ranks", "squares", "pieces", "none"]
@@ -77,8 +77,8 @@ class ExpandedFeatures(WrappedRegressor):
     def _learn_expansion(self, X: Floats) -> None:
         """Set `columns_`, the expanded columns, and `ranks_` or the ends `starts_` and `widths_` of the pieces."""
         distinct = [np.unique(column) for column in X.T] if self.expansion != "none" else []
-        self.columns_ = np.flatnonzero([len(values) > 2 for values in distinct])
-        pieces = min(_MAX_PIECES, _MAX_INPUTS // max(len(self.columns_), 1))
+        self.columns_ = _expanded(distinct)
+        pieces = _pieces(self.columns_)
         self.expansion_: Expansion = "ranks" if self.expansion == "pieces" and pieces < _MIN_PIECES else self.expansion
         if not len(self.columns_):
             self.expansion_ = "none"
@@ -100,6 +100,27 @@ class ExpandedFeatures(WrappedRegressor):
                 return np.column_stack([X, ((X[:, self.columns_] - self.starts_) / self.widths_).clip(0.0, 1.0)])
         ranks = (2 * self.ranks_.transform(X[:, self.columns_]) - 1) * _HALF_WIDTH
         return np.column_stack([X, ranks] if self.expansion_ == "ranks" else [X, ranks, ranks**2 - 1])
+
+
+def has_pieces(X: Floats) -> bool:
+    """Whether the columns are few enough for linear pieces of each; otherwise ranks are added instead.
+
+    Examples
+    --------
+    >>> has_pieces(np.arange(6.0).reshape(3, 2)), has_pieces(np.arange(300.0).reshape(3, 100))
+    (True, False)
+    """
+    return _pieces(_expanded([np.unique(column) for column in X.T])) >= _MIN_PIECES
+
+
+def _expanded(distinct: Sequence[Floats]) -> NDArray[np.intp]:
+    """Return the columns that are expanded, given the distinct values of all."""
+    return np.flatnonzero([len(values) > 2 for values in distinct])
+
+
+def _pieces(columns: NDArray[np.intp]) -> int:
+    """Return the number of pieces of a column, at most."""
+    return min(_MAX_PIECES, _MAX_INPUTS // max(len(columns), 1))
 
 
 def _divisions(distinct: Floats, pieces: int) -> Floats:
