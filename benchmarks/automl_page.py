@@ -21,6 +21,11 @@ training and validation rows together to learn from, and its costs. The others h
 with the number of the split as the seed. Their costs are a half, once and twice the mean squared out-of-fold error of
 boosted trees on the training rows; those of the paper are about as large. The friedman tables are simulated.
 
+In random splits, test rows may have the same features as training rows: 80% of those of randhie do, where several rows
+are years of one person. `AutoRejector` keeps rows with equal features in one fold by default, for new values of the
+features. Here each row is a group of its own (`groups=np.arange(len(X))`), as the documentation advises for such rows;
+the folds of AutoGluon are random too.
+
 The ratio is the RcR loss of `AutoRejector` over that of AutoGluon: means over the splits, then the geometric mean over
 the costs. Below 1, `AutoRejector` is better. Expected over observed loss is that of the accepted rows of all splits.
 Shares of accepted rows and seconds of fits are means over the splits. In brackets are the seconds of processor time of

@@ -50,20 +50,21 @@ def with_ours(comparison: pd.DataFrame) -> pd.DataFrame:
 def run_ours(group: Group, protocol: Protocol, **parameters: Any) -> dict[str, Any]:
     """Fit once to training and validation rows; decide about test rows at every cost and every rejection rate.
 
-    The threshold of a rate comes from the out-of-fold expected losses.
+    At a rejection rate, exactly this share of the test rows is rejected: those with the highest expected losses, as on
+    a risk-coverage curve. So a loss is compared with the printed one at the same rate.
     """
     train, validation, (X, y) = datasets.split(datasets.load(group.dataset), group.repeat)
     with one_thread():
         model = fit_auto(group, train, validation, **parameters)
         decision = model.decide(X, cost=group.costs[0])
-    target, known = np.asarray(y, dtype=np.float64), -model.out_of_fold_["expected_loss"].to_numpy()
+    target = np.asarray(y, dtype=np.float64)
     prediction, score = decision.prediction, decision.score - decision.cost
     cells = []
     for cost, budget in zip(group.costs, group.budgets, strict=True):
         by_cost = Decision(prediction, score + cost > 0, score + cost, cost)
         cell = {"cost": cost, **measures(by_cost, target), "oracle": by_cost.evaluate(target)["oracle"]}
         if budget >= 0:
-            threshold = by_budget(known, budget, finite_sample=False)
+            threshold = by_budget(score, budget, finite_sample=False)
             by_rate = measures(Decision(prediction, score > threshold, score - threshold, cost), target)
             cell |= {f"{_AT_RATE}{name}": by_rate[name] for name in _METRICS}
         cells.append(cell)

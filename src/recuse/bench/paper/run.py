@@ -104,11 +104,10 @@ def _remark(comparison: pd.DataFrame) -> str:
     """Count the cells in which AutoRejector has the lowest accepted loss."""
     counts = lowest_accepted_loss(comparison)
     return (
-        "In the comparison, the required rejection rate of AutoRejector (`auto`) is the lowest that is required of, or "
-        "reported for, any other method in a cell. Its threshold comes from the out-of-fold expected losses of "
-        f"training and validation rows. Of {counts['cells']} cells, its accepted loss is below all our runs "
-        f"of the others in {counts['our_runs']}, below all printed numbers in {counts['printed']}, and below both in "
-        f"{counts['both']}."
+        "In the comparison, AutoRejector (`auto`) rejects the lowest share of rows that is required of, or reported "
+        "for, any other method in a cell: the test rows with the highest expected losses, as on a risk-coverage curve. "
+        f"Of {counts['cells']} cells, its accepted loss is below all our runs of the others in {counts['our_runs']}, "
+        f"below all printed numbers in {counts['printed']}, and below both in {counts['both']}."
     )
 
 
