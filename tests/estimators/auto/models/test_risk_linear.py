@@ -57,3 +57,11 @@ def test_weights_count():
     high = error > np.median(error)
     light, heavy = (RiskLinear().fit(X, error, np.where(high, weight, 1.0)) for weight in (0.1, 10.0))
     assert light.predict(X).mean() < 0.7 * heavy.predict(X).mean()
+
+
+def test_a_constant_input_does_no_harm():
+    X, error, _ = rows(200)
+    weight = np.random.default_rng(1).exponential(size=200)
+    model = RiskLinear().fit(np.column_stack([X, np.full(200, 1e8)]), error, weight)
+    others = RiskLinear(0.01 * 5 / 4).fit(X, error, weight)  # the penalty counts the constant too
+    np.testing.assert_allclose(model.predict(np.column_stack([X, np.full(200, 1e8)])), others.predict(X), rtol=1e-3)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import GammaRegressor
-from sklearn.preprocessing import StandardScaler
 
 __all__ = ["FAR", "RiskLinear"]
 
@@ -42,7 +41,8 @@ class RiskLinear(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     array([1., 7.])
     """
 
-    scaler_: StandardScaler
+    mean_: Floats
+    scale_: Floats
     model_: GammaRegressor
     limits_: Floats
 
@@ -53,7 +53,9 @@ class RiskLinear(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to losses y >= 0."""
         X = np.asarray(X)
         mean = float(np.average(y, weights=sample_weight)) or 1.0
-        self.scaler_ = StandardScaler().fit(X, sample_weight=sample_weight)
+        self.mean_ = np.average(X, axis=0, weights=sample_weight)
+        scale = np.sqrt(np.average(np.square(X - self.mean_), axis=0, weights=sample_weight))
+        self.scale_ = np.where(scale > 0, scale, 1.0)
         model = GammaRegressor(alpha=self.penalty * X.shape[1], max_iter=_STEPS)
         self.model_ = model.fit(self._inputs(X), np.maximum(y, _FLOOR * mean), sample_weight)
         self.limits_ = np.quantile(self.model_.predict(self._inputs(X)), [_TAIL, 1 - _TAIL])
@@ -64,4 +66,4 @@ class RiskLinear(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.model_.predict(self._inputs(np.asarray(X))).clip(*self.limits_))
 
     def _inputs(self, X: Floats) -> Floats:
-        return np.asarray(self.scaler_.transform(X).clip(-FAR, FAR))
+        return np.asarray(((X - self.mean_) / self.scale_).clip(-FAR, FAR))

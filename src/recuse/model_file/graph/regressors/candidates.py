@@ -46,7 +46,7 @@ def _risk_network(model: RiskNetwork, x: Value) -> Value:
 
 @converts(RiskLinear)
 def _risk_linear(model: RiskLinear, x: Value) -> Value:
-    return convert(model.model_, convert(model.scaler_, x).clip(-FAR, FAR)).clip(*model.limits_)
+    return convert(model.model_, ((x - model.mean_) / model.scale_).clip(-FAR, FAR)).clip(*model.limits_)
 
 
 @converts(LogTarget)
