@@ -50,8 +50,8 @@ def with_ours(comparison: pd.DataFrame) -> pd.DataFrame:
 def run_ours(group: Group, protocol: Protocol, **parameters: Any) -> dict[str, Any]:
     """Fit once to training and validation rows; decide about test rows at every cost and every rejection rate.
 
-    At a rejection rate, exactly this share of the test rows is rejected: those with the highest expected losses, as on
-    a risk-coverage curve. So a loss is compared with the printed one at the same rate.
+    At a rejection rate, this share of the test rows is rejected, rounded down to whole rows: those with the highest
+    expected losses, as on a risk-coverage curve. So a loss is compared with the printed one at the same rate.
     """
     train, validation, (X, y) = datasets.split(datasets.load(group.dataset), group.repeat)
     with one_thread():

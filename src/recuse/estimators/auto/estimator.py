@@ -61,13 +61,13 @@ class AutoRejector(RiskBasedRegressor):
     Boosted trees, small networks, extremely randomised trees, Gaussian processes, a linear model and support vectors
     are cross-fitted: first on some of the folds, then on all folds those that improve a blend there. From 2000 rows on,
     networks, boosted trees and processes are also fitted with weights inverse to the noise of the rows. Networks of
-    5,000 to 100,000 rows leave out features without effect. The regressor h is the weighted mean with the lowest out-
-    of-fold loss of the rows that are likely to be accepted at costs near the given one. Risk models (forests, boosted
-    trees, networks, a Gaussian process and a log-linear model) are fitted to its out-of-fold errors. Their inputs are
-    the features, the distance to the nearest training rows and the prediction. The blend of the risk models has the
-    lowest out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost. The regressors and
-    risk models with a weight are then fitted again to all rows; for noisy tables of less than 5,000 rows, the mean over
-    the models of the folds is used instead. The fitted model decides at any cost.
+    5,000 to 100,000 rows leave out features without effect. The regressor h is the weighted mean with the lowest
+    out-of-fold loss of the rows that are likely to be accepted at costs near the given one. Risk models (forests,
+    boosted trees, networks, a Gaussian process and a log-linear model) are fitted to its out-of-fold errors. Their
+    inputs are the features, the distance to the nearest training rows and the prediction. The blend of the risk models
+    has the lowest out-of-fold RcR loss, averaged over costs from a quarter to four times the given cost. The regressors
+    and risk models with a weight are then fitted again to all rows; for noisy tables of less than 5,000 rows, the mean
+    over the models of the folds is used instead. The fitted model decides at any cost.
 
     Parameters
     ----------

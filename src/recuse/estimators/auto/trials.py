@@ -95,8 +95,8 @@ def suited(learners: Mapping[str, Learner], sample: Sample, loss: TargetLoss) ->
     names = [name for name, learner in learners.items() if learner.suits(sample, loss)]
     if not names:
         raise ValueError(
-            f"at least one learner must suit {len(sample.target)} rows, this target and the {loss.name} loss, "
-            f"got none among {list(learners)}: pass other learners"
+            f"at least one learner must suit {len(sample.target)} rows of {sample.inputs.shape[1]} features, this "
+            f"target and the {loss.name} loss, got none among {list(learners)}: pass other learners"
         )
     note = "left out: not for this many rows or columns, this target or this loss"
     return [Trial(name, note=note) for name in learners if name not in names], names
