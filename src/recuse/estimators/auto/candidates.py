@@ -165,20 +165,23 @@ def _linear(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _process(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(GaussianProcess())
-
-
-def _process_of_scales(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(GaussianProcess(parts=2))
+    return ExpandedFeatures(_gaussian_process(n_rows, parts=2))
 
 
 def _process_of_pieces(n_rows: int, loss: TargetLoss) -> Any:
-    # a small table has too few rows for the lengths of several kernels
-    return ExpandedFeatures(GaussianProcess(parts=1 if n_rows < _SMALL else 3), "pieces")
+    return ExpandedFeatures(_gaussian_process(n_rows, parts=3), "pieces")
 
 
 def _log_process(n_rows: int, loss: TargetLoss) -> Any:
-    return LogTarget(ExpandedFeatures(GaussianProcess(parts=2), "pieces"))
+    return LogTarget(ExpandedFeatures(_gaussian_process(n_rows, parts=2), "pieces"))
+
+
+def _gaussian_process(n_rows: int, parts: int) -> GaussianProcess:
+    """Return a process, with several kernels if there are enough rows for their lengths, but not too many for the time.
+
+    The mean over the folds, as used for small and noisy tables, does not need shrinkage and robust weights.
+    """
+    return GaussianProcess(parts, shrinkage=0.1, robust=True) if _SMALL <= n_rows < _LONG else GaussianProcess()
 
 
 def _support_vectors(n_rows: int, loss: TargetLoss) -> Any:
@@ -199,7 +202,6 @@ LEARNERS: Mapping[str, Learner] = {
     "networks": Learner(_networks, weighted=True),
     "extra_trees": Learner(_extra_trees, losses=_SYMMETRIC),
     "process": Learner(_process, most_rows=_HUGE, losses=_SYMMETRIC, weighted=True),
-    "process_of_scales": Learner(_process_of_scales, least_rows=_SMALL, most_rows=_LONG, losses=_SYMMETRIC),
     "process_of_pieces": Learner(_process_of_pieces, most_rows=_LONG, losses=_SYMMETRIC, pieces=True),
     "log_process": Learner(_log_process, least_rows=_SMALL, most_rows=_LONG, losses=_SYMMETRIC, positive=True),
     "linear": Learner(_linear, losses=_SYMMETRIC),

@@ -79,9 +79,9 @@ class AutoRejector(RiskBasedRegressor):
         to fewer rows; see `leaderboard_`. The results then depend on the speed of the machine. A limit that is not
         reached changes nothing.
     learners : list of str or mapping of str to estimator, optional
-        Regressors to try: names among "boosting", "networks", "extra_trees", "process", "process_of_scales",
-        "process_of_pieces", "log_process", "linear" and "support_vectors", custom regressors, or both: ``{"ridge":
-        Ridge(), "boosting": "boosting"}``. By default all that suit the table.
+        Regressors to try: names among "boosting", "networks", "extra_trees", "process", "process_of_pieces",
+        "log_process", "linear" and "support_vectors", custom regressors, or both: ``{"ridge": Ridge(), "boosting":
+        "boosting"}``. By default all that suit the table.
     risk_models : list of str or mapping of str to estimator, optional
         Risk models to try: "extra_trees", "boosting", "network", "network_of_squares" (5,000 to 100,000 rows),
         "process" (500 to 100,000 rows), "linear" (up to 2,000 rows), or custom regressors.

@@ -7,7 +7,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RationalQuadratic
 
 from recuse.estimators.auto.models import gaussian_process, process_kernel
-from recuse.estimators.auto.models.gaussian_process import GaussianProcess
+from recuse.estimators.auto.models.gaussian_process import GaussianProcess, robust_weights
 from recuse.estimators.auto.models.process_kernel import Scales
 
 
@@ -22,7 +22,7 @@ def known_scales(monkeypatch):
     """Scales that are not learned."""
     lengths, ratio = np.array([0.7, 1.4]), 0.05
     scales = Scales(lengths[None], np.ones(1), ratio)
-    monkeypatch.setattr(gaussian_process, "learned_scales", lambda X, y, weight, parts: scales)
+    monkeypatch.setattr(gaussian_process, "learned_scales", lambda *settings: scales)
     return lengths, ratio
 
 
@@ -80,3 +80,45 @@ def test_two_parts_learn_a_trend_with_details():
     y = function(X) + 0.05 * random.normal(size=400)
     one, two = (GaussianProcess(parts, random_state=0).fit(X, y).predict(X_new) for parts in (1, 2))
     assert np.mean((two - function(X_new)) ** 2) < 0.8 * np.mean((one - function(X_new)) ** 2)
+
+
+def test_robust_weights_are_those_of_leave_one_out_errors():
+    (X, y), scales = draw(12), Scales(np.array([[0.7, 1.4]]), np.array([2.0]), 0.1)
+    weight = np.random.RandomState(1).uniform(0.5, 2.0, size=12)
+    covariance = 2.0 * scales.kernel(X, X) + np.diag(0.1 / weight)
+    expected = np.empty(12)
+    for row in range(12):
+        others = np.arange(12) != row
+        solved = np.linalg.solve(covariance[np.ix_(others, others)], covariance[others, row])
+        variance = covariance[row, row] - covariance[row, others] @ solved
+        expected[row] = 5 / (4 + (y[row] - solved @ y[others]) ** 2 / variance)
+    np.testing.assert_allclose(robust_weights(scales, X, y, weight), expected / expected.mean(), rtol=1e-6)
+
+
+def test_a_robust_process_is_nearer_to_the_function_where_the_noise_has_heavy_tails():
+    (X, clean), (X_new, function) = draw(200, noise=0.0), draw(200, noise=0.0, seed=1)
+    y = clean + 0.3 * np.random.RandomState(2).standard_t(2, size=200)
+    plain, robust = (
+        GaussianProcess(robust=robust, random_state=0).fit(X, y).predict(X_new) for robust in (False, True)
+    )
+    assert np.mean((robust - function) ** 2) < 0.9 * np.mean((plain - function) ** 2)
+
+
+def test_shrinkage_makes_lengths_more_equal():
+    X, y = draw(100)
+    spreads = [
+        np.ptp(np.log(GaussianProcess(shrinkage=shrinkage, random_state=0).fit(X, y).kernel_.lengths))
+        for shrinkage in (0.0, 10.0, 1e6)
+    ]
+    assert spreads[0] > spreads[1] > spreads[2]
+    assert spreads[2] < 1e-3
+
+
+def test_shrinkage_does_not_set_the_common_length():
+    random = np.random.RandomState(0)
+    X = random.uniform(-2, 2, size=(200, 2))
+    y = np.sin(X).sum(axis=1) + 0.05 * random.normal(size=200)
+    short, long = (
+        GaussianProcess(shrinkage=1e4, random_state=0).fit(factor * X, y).kernel_.lengths.mean() for factor in (1, 10)
+    )
+    assert long > 5 * short

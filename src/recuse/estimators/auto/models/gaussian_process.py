@@ -1,4 +1,4 @@
-"""Gaussian process regression with a length scale for each feature, in bounded time."""
+"""Gaussian process regression with a length scale for each feature, in bounded time, and with heavy-tailed noise."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from recuse.estimators.auto.models.process_kernel import JITTER, Kernel, Projection, learned_scales
+from recuse.estimators.auto.models.process_kernel import JITTER, Kernel, Projection, Scales, learned_scales
 from recuse.threads import one_blas_thread
 
-__all__ = ["GaussianProcess"]
+__all__ = ["GaussianProcess", "robust_weights"]
 
 Floats = NDArray[np.float64]
+
+_DEGREES = 4.0  # of freedom, of the noise of a robust process
+_MIN_WEIGHT = 0.02  # of the row that is farthest off
 
 
 class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -25,6 +28,9 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     A table of many rows is fitted by the projected process: the mean of the process is a sum of kernels at some of the
     rows, the centres, whose coefficients are fitted to all rows.
+
+    The noise of a robust process has Student's t distribution: rows with a large leave-one-out error get a low weight,
+    as in one step of its maximum-likelihood fit (Lange, Little and Taylor, 1989). The scales stay as they are.
 
     Parameters
     ----------
@@ -36,6 +42,10 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Maximum number of rows of which each is a centre.
     centres : int, default=1000
         Number of centres of a larger table, drawn at random.
+    shrinkage : float, default=0.0
+        Strength of the prior that the lengths of a part are equal; see `improved_scales`.
+    robust : bool, default=False
+        Whether the noise has heavy tails. Ignored for more than `exact_rows` rows.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -58,12 +68,16 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         scale_rows: int = 1000,
         exact_rows: int = 2000,
         centres: int = 1000,
+        shrinkage: float = 0.0,
+        robust: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.parts = parts
         self.scale_rows = scale_rows
         self.exact_rows = exact_rows
         self.centres = centres
+        self.shrinkage = shrinkage
+        self.robust = robust
         self.random_state = random_state
 
     @one_blas_thread()
@@ -72,13 +86,13 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X, weight = np.asarray(X), np.ones(len(y)) if sample_weight is None else sample_weight
         order = check_random_state(self.random_state).permutation(len(y))
         some = order[: self.scale_rows]
-        scales = learned_scales(X[some], y[some], weight[some], self.parts)
+        scales = learned_scales(X[some], y[some], weight[some], self.parts, self.shrinkage)
         self.kernel_: Kernel = scales.kernel
         if len(y) <= self.exact_rows:
             self.centres_ = X
-            covariance = self.kernel_(X, X)
-            covariance[np.diag_indices_from(covariance)] += scales.ratio / weight + JITTER
-            self.coefficients_ = cho_solve(cho_factor(covariance), y)
+            if self.robust:
+                weight = weight * robust_weights(scales, X, y, weight)
+            self.coefficients_ = cho_solve(cho_factor(_covariance(scales, X, weight)), y)
         else:
             self.centres_ = X[order[: self.centres]]
             self.coefficients_ = Projection(self.kernel_, X, weight / scales.ratio, self.centres_).coefficients(y)
@@ -87,3 +101,31 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """Return the mean of the process for every row."""
         return self.kernel_.sum(np.asarray(X), self.centres_, self.coefficients_)
+
+
+def _covariance(scales: Scales, X: Floats, weight: Floats) -> Floats:
+    """Return the covariance (row, row) of the targets, relative to the variance of the process."""
+    covariance = scales.kernel(X, X)
+    covariance[np.diag_indices_from(covariance)] += scales.ratio / weight + JITTER
+    return covariance
+
+
+def robust_weights(scales: Scales, X: Floats, y: Floats, weight: Floats) -> Floats:
+    """Return the weights (row,) of rows whose noise has Student's t distribution, with the mean 1.
+
+    A weight is (v + 1) / (v + z^2), with v degrees of freedom and the leave-one-out error z in standard deviations of
+    its prediction.
+
+    Examples
+    --------
+    >>> X, y = np.linspace(-1, 1, 20)[:, None], np.zeros(20)
+    >>> y[7] = 5.0
+    >>> scales = Scales(np.ones((1, 1)), np.ones(1), 0.1)
+    >>> int(np.argmin(robust_weights(scales, X, y, np.ones(20))))
+    7
+    """
+    inverse = cho_solve(cho_factor(_covariance(scales, X, weight)), np.eye(len(y)))
+    # the error is (C^-1 y) / diag(C^-1) and its variance 1 / diag(C^-1) (Rasmussen and Williams, 2006, section 5.4.2)
+    squares = (inverse @ y) ** 2 / np.diag(inverse) / scales.variances.sum()
+    weights = np.maximum((_DEGREES + 1) / (_DEGREES + squares), _MIN_WEIGHT)
+    return np.asarray(weights / weights.mean())

@@ -128,20 +128,30 @@ class Scales(NamedTuple):
         return float(self.noise / self.variances.sum())
 
 
-def learned_scales(X: Floats, y: Floats, weight: Floats, parts: int = 1) -> Scales:
+def learned_scales(X: Floats, y: Floats, weight: Floats, parts: int = 1, shrinkage: float = 0.0) -> Scales:
     """Maximise the likelihood of the rows, from equal lengths of the features.
 
-    Of more than 600 rows, the scales are first learned from 600, and some further steps take all rows into account.
+    Of more than 600 rows, the scales are first learned from 600, and some further steps take all rows into account. The
+    parameters are those of `improved_scales`.
     """
     first = _first_scales(X.shape[1], parts)
     if len(y) <= _FIRST_ROWS:
-        return improved_scales(first, X, y, weight, _STEPS, gain=0.0)
+        return improved_scales(first, X, y, weight, _STEPS, shrinkage, gain=0.0)
     few = slice(_FIRST_ROWS)
-    learned = improved_scales(first, X[few], y[few], weight[few], _FIRST_STEPS, gain=0.0)
-    return improved_scales(learned, X, y, weight, _LAST_STEPS)
+    learned = improved_scales(first, X[few], y[few], weight[few], _FIRST_STEPS, shrinkage, gain=0.0)
+    return improved_scales(learned, X, y, weight, _LAST_STEPS, shrinkage)
 
 
-def improved_scales(start: Scales, X: Floats, y: Floats, weight: Floats, steps: int, *, gain: float = _GAIN) -> Scales:
+def improved_scales(
+    start: Scales,
+    X: Floats,
+    y: Floats,
+    weight: Floats,
+    steps: int,
+    shrinkage: float = 0.0,
+    *,
+    gain: float = _GAIN,
+) -> Scales:
     """Maximise the likelihood of the rows, from given scales.
 
     Parameters
@@ -151,6 +161,9 @@ def improved_scales(start: Scales, X: Floats, y: Floats, weight: Floats, steps: 
     y, weight : ndarray of shape (row,)
     steps : int
         Maximum number of steps for each part; the last digits of a length do not matter.
+    shrinkage : float
+        Precision of a normal prior of the logarithms of the lengths of each part, around their mean. Lengths of many
+        features would fit the noise without it.
     gain : float
         Relative gain of the likelihood below which no further step is made.
     """
@@ -159,7 +172,15 @@ def improved_scales(start: Scales, X: Floats, y: Floats, weight: Floats, steps: 
     options = {"maxiter": steps * parts} | ({"ftol": gain} if gain else {})
     at = np.log([*start.lengths.ravel(), *start.variances, start.noise])
     likelihood = _Likelihood(X, y, weight, parts)
-    found = minimize(likelihood, at, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+
+    def posterior(logarithms: Floats) -> tuple[float, Floats]:
+        value, gradient = likelihood(logarithms)
+        lengths = logarithms[: parts * features].reshape(parts, features)
+        gaps = (lengths - lengths.mean(axis=1, keepdims=True)).ravel()
+        gradient[: parts * features] += shrinkage * gaps
+        return value + 0.5 * shrinkage * float(gaps @ gaps), gradient
+
+    found = minimize(posterior, at, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return _scales(found.x, features)
 
 
