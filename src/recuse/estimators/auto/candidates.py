@@ -31,6 +31,7 @@ __all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "weighted_variants", 
 
 Floats = NDArray[np.float64]
 
+_KERNELS = 400  # rows below which a process of pieces has one kernel, so that fits of small tables stay short
 _FEW = 500  # rows below which the scales of a process of the risk are too uncertain
 _SMALL = 600  # rows of a small table, for which trainings are short
 _LONG = 2_000  # rows below which networks and a process have linear pieces of the features
@@ -165,23 +166,20 @@ def _linear(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _process(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(_gaussian_process(n_rows, parts=2))
+    return ExpandedFeatures(_several_kernels(2) if _SMALL <= n_rows < _LONG else GaussianProcess())
 
 
 def _process_of_pieces(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(_gaussian_process(n_rows, parts=3), "pieces")
+    return ExpandedFeatures(_several_kernels(3) if _KERNELS <= n_rows < _LONG else GaussianProcess(), "pieces")
 
 
 def _log_process(n_rows: int, loss: TargetLoss) -> Any:
-    return LogTarget(ExpandedFeatures(_gaussian_process(n_rows, parts=2), "pieces"))
+    return LogTarget(ExpandedFeatures(_several_kernels(2), "pieces"))
 
 
-def _gaussian_process(n_rows: int, parts: int) -> GaussianProcess:
-    """Return a process, with several kernels if there are enough rows for their lengths, but not too many for the time.
-
-    The mean over the folds, as used for small and noisy tables, does not need shrinkage and robust weights.
-    """
-    return GaussianProcess(parts, shrinkage=0.1, robust=True) if _SMALL <= n_rows < _LONG else GaussianProcess()
+def _several_kernels(parts: int) -> GaussianProcess:
+    """Return a process with many lengths, which would fit the noise without shrinkage."""
+    return GaussianProcess(parts, shrinkage=0.1, robust=True)
 
 
 def _support_vectors(n_rows: int, loss: TargetLoss) -> Any:
