@@ -38,6 +38,8 @@ _LONG = 2_000  # rows below which networks and a process have linear pieces of t
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
 _HUGE = 100_000  # rows from which networks have fewer members and larger batches, and no process is tried
+# boosted trees of tables with fewer rows: their number, which a decision takes time for, and the learning rate
+_BOOSTING = ((_SMALL, 125, 0.08), (_LONG, 160, 0.12), (_LARGE, 250, 0.08), (np.inf, 400, 0.1))
 _SCREEN = {"epochs": 20, "n_members": 4}  # of networks that features are selected by
 _PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
@@ -62,7 +64,7 @@ class Learner:
     positive : bool
         Whether it needs a target above zero.
     pieces : bool
-        Whether it needs few columns, with linear pieces of each.
+        Whether it needs columns that can be divided into levels or pieces.
     """
 
     build: Callable[[int, TargetLoss], Any]
@@ -92,9 +94,10 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
         case _:
             objective = {}
     size = {"max_leaf_nodes": 24, "min_samples_leaf": 5} if n_rows < _LARGE else {}
+    count, rate = next((count, rate) for rows, count, rate in _BOOSTING if n_rows < rows)
     trees = HistGradientBoostingRegressor(
-        max_iter=125 if n_rows < _SMALL else 250 if n_rows < _LARGE else 400,
-        learning_rate=0.08 if n_rows < _LARGE else 0.1,
+        max_iter=count,
+        learning_rate=rate,
         l2_regularization=1.0,
         max_features=0.5,
         early_stopping=False,  # the blend limits overfitting, and the time is predictable
@@ -170,11 +173,11 @@ def _process(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _process_of_pieces(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(_several_kernels(3) if _KERNELS <= n_rows < _LONG else GaussianProcess(), "pieces")
+    return ExpandedFeatures(_several_kernels(3) if _KERNELS <= n_rows < _LONG else GaussianProcess(), "levels")
 
 
 def _log_process(n_rows: int, loss: TargetLoss) -> Any:
-    return LogTarget(ExpandedFeatures(_several_kernels(2), "pieces"))
+    return LogTarget(ExpandedFeatures(_several_kernels(2), "levels"))
 
 
 def _several_kernels(parts: int) -> GaussianProcess:

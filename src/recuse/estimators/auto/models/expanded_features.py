@@ -16,11 +16,13 @@ from recuse.tabular.units import target_moments
 __all__ = ["ExpandedFeatures", "Expansion", "has_pieces"]
 
 Floats = NDArray[np.float64]
-Expansion = Literal["ranks", "squares", "pieces", "none"]
+Columns = NDArray[np.intp]
+Expansion = Literal["ranks", "squares", "pieces", "levels", "none"]
 
 _HALF_WIDTH = 3**0.5  # of a uniform distribution with standard deviation 1
 _MAX_QUANTILES = 100
 _MAX_PIECES = 16  # of one column
+_MAX_LEVELS = 16  # distinct values of a column with few of them
 _MIN_PIECES = 4  # with fewer, ranks are better
 _MAX_INPUTS = 256  # pieces of all columns
 
@@ -32,15 +34,17 @@ class ExpandedFeatures(WrappedRegressor):
     1.7], so that their standard deviation is 1. Squares are those of the ranks, beside the ranks themselves; with them
     a network finds boundaries that are curved, such as a circle. With pieces, the range of a column is divided at
     quantiles of its distinct values, and each piece has an input that rises from 0 to 1 along it, so that a network can
-    bend its function at every division (Gorishniy, Rubachev and Babenko, 2022). Columns with one or two distinct values
-    are left as they are. The scaled target helps trees, which stop splitting where the variance of the target is near
-    the machine precision.
+    bend its function at every division (Gorishniy, Rubachev and Babenko, 2022). With levels, only columns with up to 16
+    distinct values are divided, so that a kernel can have a length for each step between two of them, and the others
+    have ranks. Columns with one or two distinct values are left as they are. The scaled target helps trees, which stop
+    splitting where the variance of the target is near the machine precision.
 
     Parameters
     ----------
     regressor : estimator
-    expansion : {"ranks", "squares", "pieces", "none"}, default="ranks"
-        What is added to the features. A table of many columns gets ranks instead of pieces.
+    expansion : {"ranks", "squares", "pieces", "levels", "none"}, default="ranks"
+        What is added to the features. If no column has few values, levels are pieces of all columns. If too many
+        columns would be divided into pieces, all have ranks.
     scale_target : bool, default=True
 
     Examples
@@ -75,50 +79,55 @@ class ExpandedFeatures(WrappedRegressor):
         return np.asarray(self.regressor_.predict(self.inputs(np.asarray(X))) * scale + mean)
 
     def _learn_expansion(self, X: Floats) -> None:
-        """Set `columns_`, the expanded columns, and `ranks_` or the ends `starts_` and `widths_` of the pieces."""
+        """Set the columns with ranks, and those with pieces, of which `starts_` and `widths_` are the ends."""
         distinct = [np.unique(column) for column in X.T] if self.expansion != "none" else []
-        self.columns_ = _expanded(distinct)
-        pieces = _pieces(self.columns_)
-        self.expansion_: Expansion = "ranks" if self.expansion == "pieces" and pieces < _MIN_PIECES else self.expansion
-        if not len(self.columns_):
-            self.expansion_ = "none"
-        elif self.expansion_ in ("ranks", "squares"):
+        expanded, divided = _expanded(distinct), _divided(distinct, self.expansion)
+        self.rank_columns_ = np.setdiff1d(expanded, divided)
+        if len(self.rank_columns_):
             quantiles = min(_MAX_QUANTILES, len(X))
-            self.ranks_ = QuantileTransformer(n_quantiles=quantiles, random_state=0).fit(X[:, self.columns_])
-        else:
-            edges = [_divisions(distinct[column], pieces) for column in self.columns_]
-            self.columns_ = np.repeat(self.columns_, [len(own) - 1 for own in edges])
-            self.starts_ = np.concatenate([own[:-1] for own in edges])
-            self.widths_ = np.concatenate([np.diff(own) for own in edges])
+            self.ranks_ = QuantileTransformer(n_quantiles=quantiles, random_state=0).fit(X[:, self.rank_columns_])
+        edges = [_divisions(distinct[column], _pieces(divided)) for column in divided]
+        self.piece_columns_ = np.repeat(divided, [len(own) - 1 for own in edges])
+        self.starts_ = np.array([start for own in edges for start in own[:-1]])
+        self.widths_ = np.array([width for own in edges for width in np.diff(own)])
 
     def inputs(self, X: Floats) -> Floats:
         """Return the inputs of the regressor: the features, and what is added to them."""
-        match self.expansion_:
-            case "none":
-                return X
-            case "pieces":
-                return np.column_stack([X, ((X[:, self.columns_] - self.starts_) / self.widths_).clip(0.0, 1.0)])
-        ranks = (2 * self.ranks_.transform(X[:, self.columns_]) - 1) * _HALF_WIDTH
-        return np.column_stack([X, ranks] if self.expansion_ == "ranks" else [X, ranks, ranks**2 - 1])
+        parts = [X]
+        if len(self.rank_columns_):
+            ranks = (2 * self.ranks_.transform(X[:, self.rank_columns_]) - 1) * _HALF_WIDTH
+            parts += [ranks, ranks**2 - 1] if self.expansion == "squares" else [ranks]
+        if len(self.piece_columns_):
+            parts.append(((X[:, self.piece_columns_] - self.starts_) / self.widths_).clip(0.0, 1.0))
+        return X if len(parts) == 1 else np.column_stack(parts)
 
 
 def has_pieces(X: Floats) -> bool:
-    """Whether the columns are few enough for linear pieces of each; otherwise ranks are added instead.
+    """Whether some columns of a table are divided into levels or pieces; otherwise all have ranks instead.
 
     Examples
     --------
-    >>> has_pieces(np.arange(6.0).reshape(3, 2)), has_pieces(np.arange(300.0).reshape(3, 100))
+    >>> has_pieces(np.arange(60.0).reshape(30, 2)), has_pieces(np.arange(3000.0).reshape(30, 100))
     (True, False)
     """
-    return _pieces(_expanded([np.unique(column) for column in X.T])) >= _MIN_PIECES
+    return len(_divided([np.unique(column) for column in X.T], "levels")) > 0
 
 
-def _expanded(distinct: Sequence[Floats]) -> NDArray[np.intp]:
+def _expanded(distinct: Sequence[Floats]) -> Columns:
     """Return the columns that are expanded, given the distinct values of all."""
     return np.flatnonzero([len(values) > 2 for values in distinct])
 
 
-def _pieces(columns: NDArray[np.intp]) -> int:
+def _divided(distinct: Sequence[Floats], expansion: Expansion) -> Columns:
+    """Return the columns that are divided into pieces, given the distinct values of all."""
+    columns = _expanded(distinct)
+    few = np.array([column for column in columns if len(distinct[column]) <= _MAX_LEVELS], dtype=np.intp)
+    if expansion == "levels" and len(few):
+        columns = few
+    return columns if expansion in ("pieces", "levels") and _pieces(columns) >= _MIN_PIECES else columns[:0]
+
+
+def _pieces(columns: Columns) -> int:
     """Return the number of pieces of a column, at most."""
     return min(_MAX_PIECES, _MAX_INPUTS // max(len(columns), 1))
 

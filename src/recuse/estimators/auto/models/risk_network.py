@@ -94,7 +94,7 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     validation_fraction : float, default=0.2
     drop_outliers : bool, default=False
         Leave out members with a high validation loss; see `StackedMLPRegressor`.
-    expansion : {"ranks", "squares", "pieces", "none"}, default="ranks"
+    expansion : {"ranks", "squares", "pieces", "levels", "none"}, default="ranks"
         What is added to the features; see `ExpandedFeatures`.
     random_state : int, RandomState or None, default=None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.log_target import LogTarget
@@ -27,14 +28,17 @@ def _expanded_features(model: ExpandedFeatures, x: Value) -> Value:
 
 
 def _inputs(model: ExpandedFeatures, x: Value) -> Value:
-    if model.expansion_ == "none":
-        return x
-    whole = np.array_equal(model.columns_, np.arange(x.shape[1]))
-    chosen = x if whole else x.take(model.columns_, 1)
-    if model.expansion_ == "pieces":
-        return concat([x, ((chosen - model.starts_) / model.widths_).clip(0.0, 1.0)], 1)
-    ranks = convert(model.ranks_, chosen) * (2 * _HALF_WIDTH) - _HALF_WIDTH
-    return concat([x, ranks] if model.expansion_ == "ranks" else [x, ranks, ranks * ranks - 1.0], 1)
+    parts = [x]
+    if len(model.rank_columns_):
+        ranks = convert(model.ranks_, _columns(x, model.rank_columns_)) * (2 * _HALF_WIDTH) - _HALF_WIDTH
+        parts += [ranks, ranks * ranks - 1.0] if model.expansion == "squares" else [ranks]
+    if len(model.piece_columns_):
+        parts.append(((_columns(x, model.piece_columns_) - model.starts_) / model.widths_).clip(0.0, 1.0))
+    return x if len(parts) == 1 else concat(parts, 1)
+
+
+def _columns(x: Value, columns: NDArray[np.intp]) -> Value:
+    return x if np.array_equal(columns, np.arange(x.shape[1])) else x.take(columns, 1)
 
 
 @converts(RiskNetwork)
@@ -61,8 +65,7 @@ def _precision_weighted(model: PrecisionWeighted, x: Value) -> Value:
 
 @converts(RelevantFeatures)
 def _relevant_features(model: RelevantFeatures, x: Value) -> Value:
-    whole = np.array_equal(model.columns_, np.arange(x.shape[1]))
-    return convert(model.regressor_, x if whole else x.take(model.columns_, 1))
+    return convert(model.regressor_, _columns(x, model.columns_))
 
 
 @converts(MeanOfRepeats)
