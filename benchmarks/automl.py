@@ -7,8 +7,10 @@ are left out. benchmarks/automl_rival.py says how it decides.
     OMP_NUM_THREADS=1 python benchmarks/automl.py --autogluon PYTHON
     OMP_NUM_THREADS=1 python benchmarks/automl.py --autogluon PYTHON --tables concrete housing --splits 2 --seconds 60
     python benchmarks/automl.py --page-only
+    python benchmarks/automl.py --page-only --merge FOLDER1 FOLDER2
 
-Results are stored after each run, and a run that is stored is not repeated. Without --autogluon, only AutoRejector
+Results are stored after each run, and a run that is stored is not repeated. Parts may run side by side on cores of
+their own (taskset), each with a folder (-o), and be merged later. Without --autogluon, only AutoRejector
 runs. The tables of other packages are explained in benchmarks/public_tables.py.
 """
 
@@ -155,8 +157,26 @@ class Store:
         self.path = folder / "losses.csv"
         self.results: pd.DataFrame | None = None
         if self.path.exists():
-            stored = pd.read_csv(self.path, dtype={"level": str, "limit": str}).fillna({"limit": ""})
+            stored = self.read(self.path)
             self.results = stored[~stored["method"].isin(again)]
+
+    @staticmethod
+    def read(path: Path) -> pd.DataFrame:
+        """Read the results of a file."""
+        return pd.read_csv(path, dtype={"level": str, "limit": str}).fillna({"limit": ""})
+
+    def merge(self, folder: Path) -> None:
+        """Take over the runs of another folder, in place of stored runs of the same key, and write the file."""
+        new = self.read(folder / "losses.csv")
+        if self.results is not None:
+            replaced = pd.MultiIndex.from_frame(self.results[KEY]).isin(pd.MultiIndex.from_frame(new[KEY]))
+            new = pd.concat([self.results[~replaced], new], ignore_index=True)
+        self.results = new.sort_values(KEY, kind="stable", ignore_index=True)
+        self.write()
+
+    def write(self) -> None:
+        """Write the file as a whole."""
+        write_text(self.path, self.results.to_csv(index=False, float_format="%.6g"))
 
     def has(self, key: tuple[Any, ...]) -> bool:
         """Whether this run is stored."""
@@ -166,7 +186,7 @@ class Store:
         """Add the lines of a run, and write the file."""
         new = pd.DataFrame([dict(zip(KEY, key, strict=True)) | line for line in lines])
         self.results = new if self.results is None else pd.concat([self.results, new], ignore_index=True)
-        write_text(self.path, self.results.to_csv(index=False, float_format="%.6g"))
+        self.write()
 
 
 def run_all(options: argparse.Namespace, store: Store) -> int:
@@ -222,10 +242,15 @@ def main() -> None:
         help="discard the stored results of these methods",
     )
     parser.add_argument("-o", "--output", type=Path, default=FOLDER)
+    parser.add_argument(
+        "--merge", nargs="+", type=Path, default=[], metavar="FOLDER", help="take over the runs of other folders"
+    )
     parser.add_argument("--page-only", action="store_true", help="write the page from the stored results")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     store, failures = Store(options.output, options.again), 0
+    for folder in options.merge:
+        store.merge(folder)
     if not options.page_only:
         if hasattr(os, "sched_setaffinity"):  # also for the rival's process
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])

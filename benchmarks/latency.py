@@ -152,8 +152,9 @@ def main() -> None:
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         print(f"{'milliseconds for one row':38} {'median':>9} {'99%':>9} {'rows/s':>12} {'99%, busy':>10}")
-        auto = AutoRejector(COST, random_state=0, n_jobs=2).fit(X, y)
-        measure("AutoRejector", auto, new, Path(folder), python_rows=5000)
+        for name, preset in (("AutoRejector", "balanced"), ("AutoRejector, fast", "fast")):
+            auto = AutoRejector(COST, random_state=0, n_jobs=2, preset=preset).fit(X, y)
+            measure(name, auto, new, Path(folder), python_rows=5000)
         rcr = RcRRegressor(COST, epochs=200, random_state=0).fit(X, y)
         measure("RcRRegressor", rcr, new, Path(folder), python_rows=MANY)
         rival = MLPRegressor(hidden_layer_sizes=(20, 30, 10)).fit(X.to_numpy(), y)

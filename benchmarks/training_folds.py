@@ -37,6 +37,7 @@ PROCESSES = {
     "pieces, 3": ("pieces", {"parts": 3}),
     "pieces, 3, shrunk": ("pieces", {"parts": 3, "shrinkage": 0.1}),
     "pieces, 3, shrunk, robust": ("pieces", {"parts": 3, "shrinkage": 0.1, "robust": True}),
+    "levels, 3, shrunk, robust": ("levels", {"parts": 3, "shrinkage": 0.1, "robust": True}),
 }
 
 
