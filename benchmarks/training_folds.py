@@ -4,8 +4,8 @@ python benchmarks/training_folds.py processes                     squared errors
 python benchmarks/training_folds.py losses -o before.csv          predictions and expected losses of held-out rows
 python benchmarks/training_folds.py compare before.csv after.csv  RcR losses of two such runs, of two states of the code
 
-With --tables, --splits and --folds for other rows. The tables of other packages are explained in
-benchmarks/public_tables.py.
+With --tables, --splits and --folds for other rows, and --seconds for a time limit. The tables of other packages are
+explained in benchmarks/public_tables.py.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def held_out(task: Task, folds: int) -> Iterator[tuple[int, np.ndarray, np.ndarr
         yield fold, train, test
 
 
-def losses(tables: list[str], splits: int, folds: int, output: Path) -> None:
+def losses(tables: list[str], splits: int, folds: int, seconds: float | None, output: Path) -> None:
     """Fit AutoRejector to the other folds, and store predictions and expected losses of each fold."""
     parts = []
     for table in tables:
@@ -56,7 +56,7 @@ def losses(tables: list[str], splits: int, folds: int, output: Path) -> None:
             task = split_table(table, split)
             cost = float(np.exp(np.log(list(task.costs.values())).mean()))
             for fold, train, test in held_out(task, folds):
-                model = AutoRejector(cost, random_state=10 * split + fold, n_jobs=1)
+                model = AutoRejector(cost, seconds, random_state=10 * split + fold, n_jobs=1)
                 model.fit(task.X.iloc[train], task.y[train], groups=np.arange(len(train)))
                 rows = task.X.iloc[test]
                 columns = {"target": task.y[test], "prediction": model.predict(rows), "risk": model.expected_loss(rows)}
@@ -116,6 +116,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=names, default=["concrete", "airfoil"], metavar="TABLE")
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--folds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, help="time limit of a fit; by default there is none")
     parser.add_argument("-o", "--output", type=Path, default=Path("training_folds.csv"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -124,7 +125,7 @@ def main() -> None:
             parser.error("compare needs two files")
         compare(*options.runs)
     elif options.what == "losses":
-        losses(options.tables, options.splits, options.folds, options.output)
+        losses(options.tables, options.splits, options.folds, options.seconds, options.output)
     else:
         processes(options.tables, options.splits, options.folds)
 

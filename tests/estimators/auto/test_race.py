@@ -190,6 +190,17 @@ def test_where_the_time_is_too_short_for_all_the_most_useful_regressors_get_all_
     assert clock.now < 9
 
 
+def test_a_slow_regressor_of_a_small_table_is_tried_if_there_is_time_for_it_and_the_leading_one(clock):
+    parts = {"one_feature": Timed(0), "quick": Timed(0), "two_features": Timed(1, 2.0, 2.0)}
+    learners = {name: learner(part) for name, part in parts.items()}
+    timings = {name: constant(part.first) for name, part in parts.items()}
+    # all folds of all would take 20 seconds
+    result = race(limit=18.5, last_fits=False, timings=timings).run(learners, {})
+    assert by_name(result)["two_features"].fitted is not None
+    assert result.folds == [0, 1, 2, 3, 4]
+    assert clock.now < 18.5
+
+
 def test_time_that_is_left_at_the_end_is_used(clock):
     learners = {"faster": learner(Timed(1, 2.0, 0.1)), "slower": learner(Timed(2, 0.1, 0.1))}
     timings = {"faster": constant(2.0), "slower": constant(2.5)}

@@ -37,3 +37,10 @@ def test_slow_risk_models_get_a_quarter_of_the_time_or_the_time_of_the_fastest()
     plan = Forecast({}, risks, rows=1000)
     assert plan.after_regressors(4, left=40.0) == 10.0
     assert plan.after_regressors(4, left=1.0) == 0.5
+
+
+def test_folds_of_a_small_table_do_not_depend_on_the_slowest_regressors():
+    times = {f"quick_{number}": FitTime(0.01, 100, 1.0) for number in range(3)} | {"slow": FitTime(10.0, 100, 1.0)}
+    plans = [Forecast(times, {"risk": FitTime(0.01, 100, 0.5)}, rows=rows) for rows in (1000, 4000)]
+    assert [fewer_folds(plan, 8, 1, 60.0, last_fits=True) for plan in plans] == [(8, 1), (3, 1)]
+    assert fewer_folds(plans[0], 8, 2, 60.0, last_fits=True) == (8, 1)  # a second division is for all regressors

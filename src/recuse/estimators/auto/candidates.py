@@ -34,12 +34,14 @@ Floats = NDArray[np.float64]
 _KERNELS = 400  # rows below which a process of pieces has one kernel, so that fits of small tables stay short
 _FEW = 500  # rows below which the scales of a process of the risk are too uncertain
 _SMALL = 600  # rows of a small table, for which trainings are short
+_PATIENT = 750  # rows below which processes of several kernels take more steps, as each one takes little time
 _LONG = 2_000  # rows below which networks and a process have linear pieces of the features
 _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpler
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
 _HUGE = 100_000  # rows from which networks have fewer members and larger batches, and no process is tried
 # boosted trees of tables with fewer rows: their number, which a decision takes time for, and the learning rate
 _BOOSTING = ((_SMALL, 125, 0.08), (_LONG, 160, 0.12), (_LARGE, 250, 0.08), (np.inf, 400, 0.1))
+_FEW_BINS = 32  # of a column of a small table, for boosted trees; with hundreds of columns, more take most of the time
 _SCREEN = {"epochs": 20, "n_members": 4}  # of networks that features are selected by
 _PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
@@ -64,7 +66,7 @@ class Learner:
     positive : bool
         Whether it needs a target above zero.
     pieces : bool
-        Whether it needs columns that can be divided into levels or pieces.
+        Whether it needs enough columns that can be divided into levels or pieces.
     """
 
     build: Callable[[int, TargetLoss], Any]
@@ -94,6 +96,8 @@ def _boosting(n_rows: int, loss: TargetLoss) -> Any:
         case _:
             objective = {}
     size = {"max_leaf_nodes": 24, "min_samples_leaf": 5} if n_rows < _LARGE else {}
+    if n_rows < _SMALL:
+        size["max_bins"] = _FEW_BINS
     count, rate = next((count, rate) for rows, count, rate in _BOOSTING if n_rows < rows)
     trees = HistGradientBoostingRegressor(
         max_iter=count,
@@ -132,7 +136,7 @@ class _Recipe:
 _FAST: dict[str, Any] = {"learning_rate": 3e-2, "drop_outliers": True}
 _RECIPES = (
     _Recipe(_SMALL, (20, 30, 10), 60, 64, 8, expansion="pieces"),  # more epochs only fit the noise
-    _Recipe(_LONG, (64, 64), 200, 64, 4, expansion="pieces"),
+    _Recipe(_LONG, (64, 64), 200, 128, 4, expansion="pieces"),
     _Recipe(_MEDIUM, (12, 16, 8), 60, 128, 16, **_FAST),
     _Recipe(_LARGE, (12, 16, 8), 240, 128, 16, **_FAST),
     _Recipe(_HUGE, (12, 16, 8), 40, 256, 16, 0.05, **_FAST),
@@ -169,20 +173,21 @@ def _linear(n_rows: int, loss: TargetLoss) -> Any:
 
 
 def _process(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(_several_kernels(2) if _SMALL <= n_rows < _LONG else GaussianProcess())
+    return ExpandedFeatures(_several_kernels(2, n_rows) if _SMALL <= n_rows < _LONG else GaussianProcess())
 
 
 def _process_of_pieces(n_rows: int, loss: TargetLoss) -> Any:
-    return ExpandedFeatures(_several_kernels(3) if _KERNELS <= n_rows < _LONG else GaussianProcess(), "levels")
+    several = _KERNELS <= n_rows < _LONG
+    return ExpandedFeatures(_several_kernels(3, n_rows) if several else GaussianProcess(), "levels")
 
 
 def _log_process(n_rows: int, loss: TargetLoss) -> Any:
-    return LogTarget(ExpandedFeatures(_several_kernels(2), "levels"))
+    return LogTarget(ExpandedFeatures(_several_kernels(2, n_rows), "levels"))
 
 
-def _several_kernels(parts: int) -> GaussianProcess:
+def _several_kernels(parts: int, n_rows: int) -> GaussianProcess:
     """Return a process with many lengths, which would fit the noise without shrinkage."""
-    return GaussianProcess(parts, shrinkage=0.1, robust=True)
+    return GaussianProcess(parts, shrinkage=0.1, steps=45 if n_rows < _PATIENT else 20, robust=True)
 
 
 def _support_vectors(n_rows: int, loss: TargetLoss) -> Any:

@@ -313,12 +313,13 @@ class AutoRejector(RiskBasedRegressor):
             risk_trials = run.try_risk_models(risk_models, residuals, folds, used)
             cross_fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
             keep = may_keep and is_partition(splits, len(rows))
+            noisy = keep and keeps_folds(blended.prediction, rows, self.loss_)
+            of_risks = cross_fitted, error, rows.cost[tested], residuals.weight, folds
+            risk_shares, risk = blend_risks(*of_risks, sparse=not noisy)
             # without time for the last fits, the mean over the folds is used; its loss is not much higher
-            keep = keep and (
-                keeps_folds(blended.prediction, rows, self.loss_) or not run.has_time([*used, *risk_trials])
-            )
-            cost = rows.cost[tested]
-            risk_shares, risk = blend_risks(cross_fitted, error, cost, residuals.weight, folds, sparse=not keep)
+            keep = keep and (noisy or not run.has_time([*used, *used_trials(risk_trials, risk_shares)]))
+            if keep and not noisy:
+                risk_shares, risk = blend_risks(*of_risks)
             chosen = trials, weights, risk_trials, risk_shares
             of_folds = interrupts.repeat(lambda: self._adopt(run, *chosen, residuals, keep))
         interrupts.repeat(lambda: self._learn_corrections(rows, features, splits, of_folds, random))

@@ -178,9 +178,7 @@ class Race:
                 continue
             together = entrant.fits.together and self._seconds(entrant, count) < _SAFE * self._left()
             self._fit(entrant, range(count if together else min(count, self._processes)))
-            leader = next((other for other in self.entrants if other.runs and other.name == self._leader()), entrant)
-            others = 0.0 if leader is entrant else self._seconds(leader)
-            if needed or (not entrant.late and self._seconds(entrant) + others <= self._left()):
+            if needed or (not entrant.late and self._fits_beside_leader(entrant)):
                 self._fit(entrant, entrant.fits.missing[: max(count - entrant.done, 0)])
             if entrant.done < count:
                 entrant.note = _NO_TIME
@@ -201,6 +199,8 @@ class Race:
         left = self._left() - self._completing(time_for_all)
         if time_for_all <= left:
             return True
+        if entrant.rows < _MIN_ROWS:
+            return needed or self._fits_beside_leader(entrant)
         fits = max(time_for_all, 1e-9) / max(entrant.per_round, 1e-9)  # one after another
         of_fold = entrant.timing.affordable(left / remaining / fits / entrant.fits.repeats, entrant.rows)
         rows = entrant.rows if of_fold >= self._training_rows(entrant.rows) else of_fold
@@ -213,6 +213,12 @@ class Race:
             entrant.rows = entrant.most_rows = rows
             entrant.per_round = self._predicted(entrant, rows)
         return True
+
+    def _fits_beside_leader(self, entrant: _Entrant) -> bool:
+        """Whether there is time for all folds of a regressor and of the leading one, if all others were left out."""
+        leader = next((other for other in self.entrants if other.runs and other.name == self._leader()), entrant)
+        both = [entrant] if leader is entrant else [entrant, leader]
+        return sum(self._seconds(each) for each in both) <= self._left(both)
 
     def _predicted(self, entrant: _Entrant, rows: int) -> float:
         assert entrant.timing is not None

@@ -13,6 +13,7 @@ from recuse.estimators.auto.blending import BlendPrediction, blend_regressors, l
 from recuse.estimators.auto.candidates import Learner
 from recuse.estimators.auto.comparison import Comparison, Emphasis
 from recuse.estimators.auto.interrupts import Interrupts
+from recuse.estimators.auto.models.gaussian_process import with_scales_of
 from recuse.estimators.auto.race import Race, RaceResult
 from recuse.estimators.auto.time_budget import OutOfTime, TimeBudget
 from recuse.estimators.auto.time_plan import Forecast
@@ -175,8 +176,9 @@ class FitSteps:
         )
 
     def refit_regressors(self, trials: list[Trial[CrossFitted]]) -> list[Any]:
-        """Fit regressors to all rows, or to as many as in their trials."""
-        chosen = [(trial.fitted.estimator, trial.most_rows) for trial in trials if trial.fitted]
+        """Fit regressors to all rows, or to as many as in their trials; processes start from the scales of a fold."""
+        fitted = [(trial.fitted, trial.most_rows) for trial in trials if trial.fitted]
+        chosen = [(with_scales_of(each.models[0], each.estimator), most) for each, most in fitted]
         return refit(chosen, self.sample, self.random, n_jobs=self.n_jobs, on_fit=self.progress.on_fit)
 
     def refit_risks(self, trials: list[Trial[CrossFittedRisk]], residuals: Sample) -> list[CrossFittedRisk]:

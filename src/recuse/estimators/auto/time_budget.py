@@ -147,16 +147,16 @@ def measured_time(
 
 
 def _following(count: int, rows: int) -> int | None:
-    """Return the rows of the next trial fit: at most half of all, since it is not used for anything else.
+    """Return the rows of the next trial fit: at most a third of all, since it is not used for anything else.
 
     Examples
     --------
-    >>> [_following(count, rows=1000) for count in (50, 200, 500)]
-    [200, 500, None]
+    >>> [_following(count, rows=1000) for count in (50, 200, 333)]
+    [200, 333, None]
     """
     if 2 * _STEP * count <= rows:
         return _STEP * count
-    return rows // 2 if count < _FEW and 4 * count <= rows else None
+    return rows // 3 if count < _FEW and 4 * count <= rows else None
 
 
 def _of_all_columns(

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RationalQuadratic
+from sklearn.linear_model import Ridge
 
 from recuse.estimators.auto.models import gaussian_process, process_kernel
-from recuse.estimators.auto.models.gaussian_process import GaussianProcess, robust_weights
+from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
+from recuse.estimators.auto.models.gaussian_process import GaussianProcess, robust_weights, with_scales_of
 from recuse.estimators.auto.models.process_kernel import Scales
 
 
@@ -58,13 +61,56 @@ def test_projection_uses_all_rows():
     assert errors[1] < 0.5 * errors[0]
 
 
+@pytest.mark.parametrize("rows", [40, 250])  # one block of rows, and several of which the last is smaller
 @pytest.mark.parametrize("scales", [[0.8, 1.5, 1.2, 0.1], [0.8, 1.5, 0.3, 2.5, 1.2, 0.4, 0.1]])
-def test_gradient_of_the_likelihood(scales):
-    X, y = draw(40)
-    weight, at = np.random.RandomState(1).uniform(0.5, 2.0, size=40), np.log(scales)
+def test_gradient_of_the_likelihood(scales, rows):
+    X, y = draw(rows)
+    weight, at = np.random.RandomState(1).uniform(0.5, 2.0, size=rows), np.log(scales)
     likelihood = process_kernel._Likelihood(X, y, weight, parts=len(scales) // 3)
     numeric = approx_fprime(at, lambda each: likelihood(each)[0], 1e-6)
-    np.testing.assert_allclose(likelihood(at)[1], numeric, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(likelihood(at)[1], numeric, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [40, 250])
+def test_likelihood_is_that_of_a_normal_distribution(rows):
+    X, y = draw(rows)
+    weight, scales = np.random.RandomState(1).uniform(0.5, 2.0, size=rows), Scales(np.ones((1, 2)), np.ones(1), 0.1)
+    covariance = scales.kernel(X, X) + np.diag(0.1 / weight + process_kernel.JITTER)
+    known = multivariate_normal(cov=covariance).logpdf(y) + rows / 2 * np.log(2 * np.pi)
+    value, _ = process_kernel._Likelihood(X, y, weight, parts=1)(np.log([1.0, 1.0, 1.0, 0.1]))
+    np.testing.assert_allclose(value, -known)
+
+
+def test_a_covariance_that_cannot_be_factorised_has_no_likelihood():
+    X, y = np.zeros((3, 1)), np.arange(3.0)
+    value, gradient = process_kernel._Likelihood(X, y, np.full(3, -1.0), parts=1)(np.zeros(3))
+    assert value == np.inf
+    assert not gradient.any()
+
+
+def test_a_process_that_starts_from_scales_of_most_rows_is_as_good_as_one_that_learns_them():
+    (X, y), (X_new, clean) = draw(700), draw(500, noise=0.0, seed=1)
+    fitted = ExpandedFeatures(GaussianProcess(2, shrinkage=0.1, random_state=0)).fit(X[:560], y[:560])
+    own = ExpandedFeatures(GaussianProcess(2, shrinkage=0.1, random_state=0))
+    started = with_scales_of(fitted, own)
+    assert started.regressor.start == fitted.regressor_.scales_
+    assert own.regressor.start is None
+    errors = [np.mean((model.fit(X, y).predict(X_new) - clean) ** 2) for model in (own, started)]
+    assert errors[1] < 1.1 * errors[0]
+
+
+def test_scales_of_other_features_are_ignored():
+    X, y = draw(60)
+    other = Scales(np.ones((1, 5)), np.ones(1), 0.1)
+    started, plain = (GaussianProcess(start=start, random_state=0).fit(X, y) for start in (other, None))
+    np.testing.assert_array_equal(started.coefficients_, plain.coefficients_)
+
+
+def test_no_scales_are_taken_from_other_models():
+    ridge = Ridge().fit(*draw(20))
+    process = GaussianProcess()
+    assert with_scales_of(ridge, process) is process
+    assert with_scales_of(ridge, ridge) is ridge
 
 
 def test_no_rows_to_predict():

@@ -7,13 +7,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
 
-from recuse.estimators.auto.models.process_kernel import JITTER, Kernel, Projection, Scales, learned_scales
+from recuse.estimators.auto.models.process_kernel import (
+    JITTER,
+    Kernel,
+    Projection,
+    Scales,
+    adjusted_scales,
+    learned_scales,
+)
+from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.threads import one_blas_thread
 
-__all__ = ["GaussianProcess", "robust_weights"]
+__all__ = ["GaussianProcess", "robust_weights", "with_scales_of"]
 
 Floats = NDArray[np.float64]
 
@@ -44,13 +52,20 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Number of centres of a larger table, drawn at random.
     shrinkage : float, default=0.0
         Strength of the prior that the lengths of a part are equal; see `improved_scales`.
+    steps : int, default=20
+        Maximum number of steps for each part in which the scales of up to 600 rows are learned. Without shrinkage, many
+        steps fit the noise.
     robust : bool, default=False
         Whether the noise has heavy tails. Ignored for more than `exact_rows` rows.
     random_state : int, RandomState or None, default=None
+    start : Scales, optional
+        Scales of a process of similar rows, which are only adjusted then. Ignored if it has other features.
 
     Attributes
     ----------
+    scales_ : Scales
     kernel_ : Kernel
+        The kernel with these scales.
     centres_ : ndarray of shape (centre, feature)
     coefficients_ : ndarray of shape (centre,)
 
@@ -69,16 +84,20 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         exact_rows: int = 2000,
         centres: int = 1000,
         shrinkage: float = 0.0,
+        steps: int = 20,
         robust: bool = False,
         random_state: int | np.random.RandomState | None = None,
+        start: Scales | None = None,
     ) -> None:
         self.parts = parts
         self.scale_rows = scale_rows
         self.exact_rows = exact_rows
         self.centres = centres
         self.shrinkage = shrinkage
+        self.steps = steps
         self.robust = robust
         self.random_state = random_state
+        self.start = start
 
     @one_blas_thread()
     def fit(self, X: Any, y: Floats, sample_weight: Floats | None = None) -> Self:
@@ -86,7 +105,7 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X, weight = np.asarray(X), np.ones(len(y)) if sample_weight is None else sample_weight
         order = check_random_state(self.random_state).permutation(len(y))
         some = order[: self.scale_rows]
-        scales = learned_scales(X[some], y[some], weight[some], self.parts, self.shrinkage)
+        scales = self.scales_ = self._scales(X[some], y[some], weight[some])
         self.kernel_: Kernel = scales.kernel
         if len(y) <= self.exact_rows:
             self.centres_ = X
@@ -97,6 +116,11 @@ class GaussianProcess(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self.centres_ = X[order[: self.centres]]
             self.coefficients_ = Projection(self.kernel_, X, weight / scales.ratio, self.centres_).coefficients(y)
         return self
+
+    def _scales(self, X: Floats, y: Floats, weight: Floats) -> Scales:
+        if self.start is not None and self.start.lengths.shape == (self.parts, X.shape[1]):
+            return adjusted_scales(self.start, X, y, weight, self.shrinkage)
+        return learned_scales(X, y, weight, self.parts, self.shrinkage, self.steps)
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of the process for every row."""
@@ -129,3 +153,29 @@ def robust_weights(scales: Scales, X: Floats, y: Floats, weight: Floats) -> Floa
     squares = (inverse @ y) ** 2 / np.diag(inverse) / scales.variances.sum()
     weights = np.maximum((_DEGREES + 1) / (_DEGREES + squares), _MIN_WEIGHT)
     return np.asarray(weights / weights.mean())
+
+
+def with_scales_of(fitted: Any, estimator: Any) -> Any:
+    """Return an estimator to fit to more rows: a process starts from the scales of one that is fitted to most of them.
+
+    Parameters
+    ----------
+    fitted : estimator
+        A fitted copy of `estimator`.
+    estimator : estimator
+        A process, with or without wrappers. Others are returned as they are, and so are those of several targets and
+        of several divisions into folds, whose fitted copies are combinations of processes.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> fitted = GaussianProcess(random_state=0).fit(X[::2], X[::2, 0])
+    >>> with_scales_of(fitted, GaussianProcess()).start == fitted.scales_
+    True
+    """
+    match fitted, estimator:
+        case GaussianProcess(), GaussianProcess():
+            return clone(estimator).set_params(start=fitted.scales_)
+        case WrappedRegressor(), WrappedRegressor():
+            return clone(estimator).set_params(regressor=with_scales_of(fitted.regressor_, estimator.regressor))
+    return estimator

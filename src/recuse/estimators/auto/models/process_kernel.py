@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotri
+from scipy.linalg.blas import dsymv
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
-__all__ = ["JITTER", "Kernel", "Projection", "Scales", "improved_scales", "learned_scales"]
+__all__ = ["JITTER", "Kernel", "Projection", "Scales", "adjusted_scales", "improved_scales", "learned_scales"]
 
 Floats = NDArray[np.float64]
 
@@ -25,10 +26,11 @@ _LENGTHS = (1e-1, 1e3)  # in standard deviations of a feature
 _VARIANCE, _NOISE = (1e-2, 1e3), (1e-4, 2.0)  # for a target of unit variance
 _NEXT_LENGTHS, _NEXT_VARIANCE = 0.2, 0.3  # of a part, relative to those of the part before, at the start
 _FIRST_ROWS = 600  # that the scales of a larger sample are learned from first, since this takes much less time
-_STEPS, _FIRST_STEPS, _LAST_STEPS = 20, 12, 5  # of the maximisation for each part: of a small sample, and of a larger
+_FIRST_STEPS, _LAST_STEPS = 12, 5  # of the maximisation for each part, of a larger sample
 _GAIN = 1e-4  # of the likelihood, below which further steps are not worth it
 JITTER = 1e-10  # added to the diagonal, for the factorisation
 _BLOCK = 2000  # rows of the kernel matrix that are in memory at a time
+_PAIRS = 96  # rows of the matrices of a likelihood that are in the cache at a time
 
 
 @dataclass(frozen=True)
@@ -128,18 +130,25 @@ class Scales(NamedTuple):
         return float(self.noise / self.variances.sum())
 
 
-def learned_scales(X: Floats, y: Floats, weight: Floats, parts: int = 1, shrinkage: float = 0.0) -> Scales:
+def learned_scales(
+    X: Floats, y: Floats, weight: Floats, parts: int = 1, shrinkage: float = 0.0, steps: int = 20
+) -> Scales:
     """Maximise the likelihood of the rows, from equal lengths of the features.
 
     Of more than 600 rows, the scales are first learned from 600, and some further steps take all rows into account. The
-    parameters are those of `improved_scales`.
+    parameters are those of `improved_scales`; `steps` is used for up to 600 rows.
     """
     first = _first_scales(X.shape[1], parts)
     if len(y) <= _FIRST_ROWS:
-        return improved_scales(first, X, y, weight, _STEPS, shrinkage, gain=0.0)
+        return improved_scales(first, X, y, weight, steps, shrinkage, gain=0.0)
     few = slice(_FIRST_ROWS)
     learned = improved_scales(first, X[few], y[few], weight[few], _FIRST_STEPS, shrinkage, gain=0.0)
-    return improved_scales(learned, X, y, weight, _LAST_STEPS, shrinkage)
+    return adjusted_scales(learned, X, y, weight, shrinkage)
+
+
+def adjusted_scales(start: Scales, X: Floats, y: Floats, weight: Floats, shrinkage: float = 0.0) -> Scales:
+    """Adjust scales that were learned from other rows of a table, with few steps of `improved_scales`."""
+    return improved_scales(start, X, y, weight, _LAST_STEPS, shrinkage)
 
 
 def improved_scales(
@@ -199,45 +208,77 @@ def _scales(logarithms: Floats, features: int) -> Scales:
 class _Likelihood:
     """The negative log-likelihood of rows, by the logarithms of lengths, variances and noise.
 
-    Its matrices are kept for the next call, since new memory would take as long as what is computed in it.
+    All matrices of pairs of rows are symmetric, so only their lower triangles are computed, in blocks of rows that stay
+    in the cache. The matrices are kept for the next call: new memory would take as long as what is computed in it.
     """
 
     def __init__(self, X: Floats, y: Floats, weight: Floats, parts: int) -> None:
+        rows = len(y)
         self._X, self._y, self._weight = X, y, weight
-        self._parts = np.empty((parts, len(y), len(y)))
-        self._covariance, self._pairs = np.empty((2, len(y), len(y)))
-        self._diagonal = np.diag_indices(len(y))
+        self._parts, self._covariance = np.empty((parts, rows, rows)), np.zeros((rows, rows))
+        self._blocks = [slice(start, min(start + _PAIRS, rows)) for start in range(0, rows, _PAIRS)]
+        # with the half of the diagonal, the sum over all pairs is twice that over the lower triangle
+        self._lower = np.tril(np.ones((_PAIRS, _PAIRS)), -1) + 0.5 * np.eye(_PAIRS)
 
     def __call__(self, logarithms: Floats) -> tuple[float, Floats]:
-        """Return the value and its gradient.
-
-        The gradient by the length of a feature x is the sum over pairs of rows of m (x - x')^2, with a matrix m of the
-        pairs. It is computed as 2 (x^2 m 1 - x m x), so no array of all pairs and features is needed.
-        """
-        lengths, variances, noise = _scales(logarithms, self._X.shape[1])
-        rows, parts, covariance, pairs = self._X / lengths[:, None], self._parts, self._covariance, self._pairs
-        covariance[:] = 0.0
-        for own, part, variance in zip(rows, parts, variances, strict=True):
-            covariance += np.multiply(variance, _rational(own, own, out=part), out=pairs)
-        covariance[self._diagonal] += noise / self._weight + JITTER
-        try:
-            factor, _ = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
+        """Return the value and its gradient."""
+        scales = _scales(logarithms, self._X.shape[1])
+        rows = self._X / scales.lengths[:, None]
+        diagonal = scales.noise / self._weight
+        # a matrix in the order of C is the transposed one for LAPACK, whose upper triangle is computed
+        factor, failed = dpotrf(self._fill(rows, scales.variances, diagonal).T, lower=0, clean=0, overwrite_a=1)
+        if failed:
             return np.inf, np.zeros_like(logarithms)
-        value = float(np.log(factor[self._diagonal]).sum())
-        slope = np.triu(dpotri(factor, lower=1, overwrite_c=1)[0].T)  # by the covariance, first of all its inverse
-        slope += slope.T
-        slope[self._diagonal] /= 2
-        solved = slope @ self._y
+        value = float(np.log(np.diag(factor)).sum())
+        inverse, _ = dpotri(factor, lower=0, overwrite_c=1)
+        solved = dsymv(1.0, inverse, self._y, lower=0)
         value += 0.5 * float(self._y @ solved)
-        slope -= np.outer(solved, solved, out=pairs)
-        slope *= 0.5
-        by_lengths, by_variances = [], []
-        for own, part, variance in zip(rows, parts, variances, strict=True):
-            np.multiply(slope, part, out=pairs)
-            by_variances.append(variance * pairs.sum())
-            pairs *= part
-            sums = np.square(own).T @ pairs.sum(axis=1) - np.einsum("ij,ij->j", own, pairs @ own)
-            by_lengths += [*2 * variance * sums]
-        by_noise = noise * np.sum(slope[self._diagonal] / self._weight)
-        return value, np.array([*by_lengths, *by_variances, by_noise])
+        by_noise = 0.5 * float((np.diag(inverse) - solved**2) @ diagonal)
+        by_lengths, by_variances = self._slopes(inverse.T, solved, rows, scales.variances)
+        return value, np.array([*by_lengths.ravel(), *by_variances, by_noise])
+
+    def _fill(self, rows: Floats, variances: Floats, diagonal: Floats) -> Floats:
+        """Compute the lower triangles of all parts and of the covariance, and return the latter.
+
+        Half the squared distance is |r|^2 / 2 - r o + |o|^2 / 2, which is one product of extended rows.
+        """
+        halves = 0.5 * np.square(rows).sum(axis=2, keepdims=True)
+        ones = np.ones_like(halves)
+        left, right = np.concatenate([-rows, halves + 1, ones], 2), np.concatenate([rows, ones, halves], 2)
+        for block in self._blocks:
+            covariance = self._covariance[block, : block.stop]
+            for number, variance in enumerate(variances):
+                part = self._parts[number, block, : block.stop]
+                values = left[number, block] @ right[number, : block.stop].T
+                np.maximum(values, 1.0, out=values)  # of a row and itself there is a rounding error
+                np.divide(variance, values, out=part)
+                if number:
+                    covariance += part
+                else:
+                    covariance[:] = part
+        self._covariance[np.diag_indices_from(self._covariance)] += diagonal + JITTER
+        return self._covariance
+
+    def _slopes(self, inverse: Floats, solved: Floats, rows: Floats, variances: Floats) -> tuple[Floats, Floats]:
+        """Return the gradients by the lengths (part, feature) and by the variances (part,).
+
+        That by the length of a feature x is the sum over pairs of rows of m (x - x')^2, with a matrix m of the pairs,
+        which is computed as m 1 x^2 + m' 1 x'^2 - 2 x m x', so no array of all pairs and features is needed.
+        """
+        by_lengths, by_variances = np.zeros(rows.shape[::2]), np.zeros(len(variances))
+        columns = np.zeros((len(variances), len(solved)))  # sums of the columns of m
+        for block in self._blocks:
+            slope = inverse[block, : block.stop] - np.outer(solved[block], solved[: block.stop])
+            size = block.stop - block.start
+            slope[:, block] *= self._lower[:size, :size]
+            for number, own in enumerate(rows):
+                part = self._parts[number, block, : block.stop]
+                pairs = slope * part
+                by_variances[number] += pairs.sum()
+                pairs *= part
+                columns[number, : block.stop] += pairs.sum(axis=0)
+                products = np.square(own[block]) * pairs.sum(axis=1)[:, None]
+                products -= 2 * own[block] * (pairs @ own[: block.stop])
+                by_lengths[number] += products.sum(axis=0)
+        by_lengths += np.einsum("pr,prf->pf", columns, np.square(rows))
+        return by_lengths / variances[:, None], by_variances
