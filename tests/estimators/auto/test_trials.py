@@ -145,8 +145,8 @@ def test_trial_fits_end_where_the_next_would_take_too_long():
     assert time_of.of(3000) == pytest.approx(3.0)
 
 
-def test_trial_fits_take_at_most_half_of_the_rows():
-    assert measured(10.0, lambda count: 1e-3 * count, rows=1000)[1] == [50, 200, 500]
+def test_trial_fits_take_at_most_a_third_of_the_rows():
+    assert measured(10.0, lambda count: 1e-3 * count, rows=1000)[1] == [50, 200, 333]
 
 
 def test_one_trial_fit_is_enough_where_there_is_plenty_of_time():

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
-from recuse.estimators.auto.models.thinning import thinned
+from recuse.estimators.auto.models.smaller_models import smaller_model
 from recuse.estimators.auto.weights import (
     regressor_weights,
     risk_weights,
@@ -84,9 +84,10 @@ class BlendedRegressor:
     weights: Floats
     outputs: int
 
-    def thinned(self) -> BlendedRegressor:
-        """Return the blend with fewer trees in each copy of a forest."""
-        models = [tuple(thinned(copy, len(copies)) for copy in copies) for copies in self.models]
+    def smaller(self) -> BlendedRegressor:
+        """Return nearly the same blend for faster decisions, with fewer trees of forests and centres of processes."""
+        pairs = zip(self.models, self.weights, strict=True)
+        models = [tuple(smaller_model(copy, len(copies), weight) for copy in copies) for copies, weight in pairs]
         return replace(self, models=models)
 
     def of_copy(self, number: int, features: Floats) -> BlendPrediction:
@@ -106,10 +107,12 @@ class BlendedRisk:
     models: Sequence[CrossFittedRisk]
     weights: Floats
 
-    def thinned(self) -> BlendedRisk:
-        """Return the blend with fewer trees in each copy of a forest."""
+    def smaller(self) -> BlendedRisk:
+        """Return nearly the same blend for faster decisions, with fewer trees of forests and centres of processes."""
+        pairs = zip(self.models, self.weights, strict=True)
         models = [
-            replace(risk, models=tuple(thinned(each, len(risk.models)) for each in risk.models)) for risk in self.models
+            replace(risk, models=tuple(smaller_model(each, len(risk.models), weight) for each in risk.models))
+            for risk, weight in pairs
         ]
         return replace(self, models=models)
 

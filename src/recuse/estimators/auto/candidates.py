@@ -40,7 +40,7 @@ _MEDIUM = 5_000  # rows of a medium table, for which models are smaller or simpl
 _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests is fitted to
 _HUGE = 100_000  # rows from which networks have fewer members and larger batches, and no process is tried
 # boosted trees of tables with fewer rows: their number, which a decision takes time for, and the learning rate
-_BOOSTING = ((_SMALL, 125, 0.08), (_LONG, 160, 0.12), (_LARGE, 250, 0.08), (np.inf, 400, 0.1))
+_BOOSTING = ((_SMALL, 125, 0.08), (_LONG, 100, 0.18), (_LARGE, 250, 0.08), (np.inf, 400, 0.1))
 _FEW_BINS = 32  # of a column of a small table, for boosted trees; with hundreds of columns, more take most of the time
 _SCREEN = {"epochs": 20, "n_members": 4}  # of networks that features are selected by
 _PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
@@ -66,7 +66,7 @@ class Learner:
     positive : bool
         Whether it needs a target above zero.
     pieces : bool
-        Whether it needs enough columns that can be divided into levels or pieces.
+        Whether it needs columns that can be divided into levels or pieces.
     """
 
     build: Callable[[int, TargetLoss], Any]

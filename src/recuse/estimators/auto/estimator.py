@@ -349,10 +349,11 @@ class AutoRejector(RiskBasedRegressor):
         self._novelty = Novelty.learn(run.features, run.random)
         folds = BlendedRegressor([trial.fitted.models for trial in used if trial.fitted], weights, outputs)
         risks = BlendedRisk([trial.fitted for trial in used_risks if trial.fitted], risk_weights)
-        self._regressor, self._risk = folds.thinned(), risks.thinned()
+        regressor, risk = folds, risks
         if not keep:
-            self._regressor = BlendedRegressor([(model,) for model in run.refit_regressors(used)], weights, outputs)
-            self._risk = BlendedRisk(run.refit_risks(used_risks, residuals), risk_weights)
+            regressor = BlendedRegressor([(model,) for model in run.refit_regressors(used)], weights, outputs)
+            risk = BlendedRisk(run.refit_risks(used_risks, residuals), risk_weights)
+        self._regressor, self._risk = regressor.smaller(), risk.smaller()
         first = BlendedRegressor([first_division(copies) for copies in folds.models], weights, outputs)
         return FoldModels(
             lambda fold, features: first.of_copy(fold, features).prediction,

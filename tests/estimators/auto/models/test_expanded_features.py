@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from recuse.estimators.auto.models.expanded_features import ExpandedFeatures, has_pieces
+from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 
 X = np.random.RandomState(0).exponential(size=(400, 2))
 CIRCLE = np.hypot(*(X.argsort(axis=0).argsort(axis=0) / 200 - 1).T) < 0.7  # in ranks
@@ -64,11 +64,3 @@ def test_too_many_columns_have_ranks_instead_of_pieces(columns):
     wide = np.random.RandomState(0).randint(6, size=(50, columns))
     model = ExpandedFeatures(LinearRegression(), "levels").fit(wide, wide[:, 0])
     assert (len(model.rank_columns_) == 0) == (columns == 64)
-
-
-@pytest.mark.parametrize(("columns", "enough"), [(10, True), (40, False)])
-def test_a_table_with_hardly_any_columns_of_few_values_has_no_pieces(columns, enough):
-    random = np.random.RandomState(0)
-    X = random.normal(size=(200, columns))
-    X[:, 0] = random.randint(5, size=200)
-    assert has_pieces(X) is enough

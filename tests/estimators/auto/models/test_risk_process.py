@@ -24,7 +24,7 @@ def test_small_risks_are_learned_as_well_as_large_ones():
 
 def test_inputs_without_effect_get_long_lengths():
     X, error, _ = rows(3000)
-    lengths = RiskProcess(random_state=0).fit(X, error).kernel_.lengths[0]
+    lengths = RiskProcess(random_state=0).fit(X, error).sums_[0].lengths
     assert lengths[:2].max() < lengths[2:].min()
 
 

@@ -25,7 +25,6 @@ _MAX_PIECES = 16  # of one column
 _MAX_LEVELS = 16  # distinct values of a column with few of them
 _MIN_PIECES = 4  # with fewer, ranks are better
 _MAX_INPUTS = 256  # pieces of all columns
-_MIN_DIVIDED = 0.05  # share of the columns; if fewer are divided, a model with pieces is nearly the one without
 
 
 class ExpandedFeatures(WrappedRegressor):
@@ -104,15 +103,14 @@ class ExpandedFeatures(WrappedRegressor):
 
 
 def has_pieces(X: Floats) -> bool:
-    """Whether at least a twentieth of the columns of a table is divided into levels or pieces; the others have ranks.
+    """Whether some columns of a table are divided into levels or pieces; otherwise all have ranks instead.
 
     Examples
     --------
     >>> has_pieces(np.arange(60.0).reshape(30, 2)), has_pieces(np.arange(3000.0).reshape(30, 100))
     (True, False)
     """
-    divided = _divided([np.unique(column) for column in X.T], "levels")
-    return len(divided) > 0 and len(divided) >= _MIN_DIVIDED * X.shape[1]
+    return len(_divided([np.unique(column) for column in X.T], "levels")) > 0
 
 
 def _expanded(distinct: Sequence[Floats]) -> Columns:

@@ -1,4 +1,4 @@
-"""The kernel of Gaussian processes: sums of kernels at centres, the projection on centres, and learned scales.
+"""The kernel of Gaussian processes, the projection on centres, and learned scales.
 
 The kernel is the sum over one or more parts of s / (1 + d^2 / 2), where d is the distance in units of a length for each
 feature. Each part has its own lengths and its share s. One part is the rational quadratic kernel with the exponent 1, a
@@ -18,6 +18,8 @@ from scipy.linalg.blas import dsymv
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
+from recuse.estimators.auto.models.kernel_sum import KernelSum, rational, row_blocks
+
 __all__ = ["JITTER", "Kernel", "Projection", "Scales", "adjusted_scales", "improved_scales", "learned_scales"]
 
 Floats = NDArray[np.float64]
@@ -29,7 +31,6 @@ _FIRST_ROWS = 600  # that the scales of a larger sample are learned from first, 
 _FIRST_STEPS, _LAST_STEPS = 12, 5  # of the maximisation for each part, of a larger sample
 _GAIN = 1e-4  # of the likelihood, below which further steps are not worth it
 JITTER = 1e-10  # added to the diagonal, for the factorisation
-_BLOCK = 2000  # rows of the kernel matrix that are in memory at a time
 _PAIRS = 96  # rows of the matrices of a likelihood that are in the cache at a time
 
 
@@ -56,27 +57,13 @@ class Kernel:
     def __call__(self, rows: Floats, others: Floats) -> Floats:
         """Return the kernel (row, other row)."""
         parts = zip(self.lengths, self.shares, strict=True)
-        values = [_rational(rows / lengths, others / lengths, share) for lengths, share in parts]
+        values = [rational(rows / lengths, others / lengths, share) for lengths, share in parts]
         return sum(values[1:], values[0])
 
-    def sum(self, rows: Floats, centres: Floats, coefficients: Floats) -> Floats:
-        """Return the sum (row,) of the kernels at the centres, times their coefficients."""
-        parts = [self(rows[block], centres) @ coefficients for block in _blocks(len(rows))]
-        return np.concatenate(parts) if parts else np.empty(0)
-
-
-def _rational(rows: Floats, others: Floats, share: float = 1.0, out: Floats | None = None) -> Floats:
-    """Return one part of the kernel (row, other row), of rows in units of its lengths."""
-    values: Floats = np.matmul(rows, others.T, out=out)  # half the squared distance is |r|^2 / 2 - r o + |o|^2 / 2
-    np.subtract(0.5 * np.square(rows).sum(axis=1)[:, None] + 1, values, out=values)
-    values += 0.5 * np.square(others).sum(axis=1)
-    np.maximum(values, 1.0, out=values)  # of a row and itself there is a rounding error
-    np.divide(share, values, out=values)
-    return values
-
-
-def _blocks(rows: int) -> list[slice]:
-    return [slice(start, start + _BLOCK) for start in range(0, rows, _BLOCK)]
+    def sums(self, centres: Floats, coefficients: Floats) -> tuple[KernelSum, ...]:
+        """Return the sum of the kernels at the centres, times their coefficients, for each part."""
+        parts = zip(self.lengths, self.shares, strict=True)
+        return tuple(KernelSum(lengths, centres, share * coefficients) for lengths, share in parts)
 
 
 class Projection:
@@ -98,7 +85,7 @@ class Projection:
     def __init__(self, kernel: Kernel, rows: Floats, precision: Floats, centres: Floats) -> None:
         self._kernel, self._rows, self._precision, self._centres = kernel, rows, precision, centres
         matrix = kernel(centres, centres)
-        for block in _blocks(len(rows)):
+        for block in row_blocks(len(rows)):
             values = kernel(rows[block], centres)
             matrix += (values * precision[block, None]).T @ values
         matrix[np.diag_indices_from(matrix)] += JITTER * np.trace(matrix)
@@ -107,7 +94,7 @@ class Projection:
     def coefficients(self, y: Floats) -> Floats:
         """Return the coefficients (centre,) of a target (row,)."""
         right = np.zeros(len(self._centres))
-        for block in _blocks(len(self._rows)):
+        for block in row_blocks(len(self._rows)):
             right += self._kernel(self._rows[block], self._centres).T @ (self._precision[block] * y[block])
         return np.asarray(cho_solve(self._factor, right))
 

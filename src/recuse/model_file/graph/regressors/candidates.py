@@ -15,6 +15,7 @@ from recuse.estimators.crossfitting import MeanOfRepeats
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import convert, converts
 from recuse.model_file.graph.networks import member_predictions
+from recuse.model_file.graph.regressors.linear import affine
 
 __all__: list[str] = []
 
@@ -33,8 +34,15 @@ def _inputs(model: ExpandedFeatures, x: Value) -> Value:
         ranks = convert(model.ranks_, _columns(x, model.rank_columns_)) * (2 * _HALF_WIDTH) - _HALF_WIDTH
         parts += [ranks, ranks * ranks - 1.0] if model.expansion == "squares" else [ranks]
     if len(model.piece_columns_):
-        parts.append(((_columns(x, model.piece_columns_) - model.starts_) / model.widths_).clip(0.0, 1.0))
+        parts.append(_pieces(model, x).clip(0.0, 1.0))
     return x if len(parts) == 1 else concat(parts, 1)
+
+
+def _pieces(model: ExpandedFeatures, x: Value) -> Value:
+    """Return (x - start) / width of each piece, by one product: gathering a column for each takes much longer."""
+    product = np.zeros((x.shape[1], len(model.piece_columns_)))
+    product[model.piece_columns_, np.arange(len(model.piece_columns_))] = 1 / model.widths_
+    return affine(x, product.T, -model.starts_ / model.widths_)
 
 
 def _columns(x: Value, columns: NDArray[np.intp]) -> Value:

@@ -69,10 +69,10 @@ def _risk_process(model: RiskProcess, x: Value) -> Value:
 def _rational(model: GaussianProcess | RiskProcess, x: Value) -> Value:
     """Return the sum of the kernels at the centres, times their coefficients."""
     total: Value | None = None
-    for lengths, share in zip(model.kernel_.lengths, model.kernel_.shares, strict=True):
-        scale = 0.5**0.5 / lengths
-        kernel = 1.0 / square_distances(x * scale, model.centres_ * scale, plus=1.0)
-        part: Value = kernel @ (share * model.coefficients_[:, None])
+    for each in model.sums_:
+        scale = 0.5**0.5 / each.lengths
+        kernel = 1.0 / square_distances(x * scale, each.centres * scale, plus=1.0)
+        part: Value = kernel @ each.coefficients[:, None]
         total = part if total is None else total + part
     assert total is not None
     return total
