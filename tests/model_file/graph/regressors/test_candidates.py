@@ -26,6 +26,14 @@ def test_expanded_features(expansion, n_outputs, binary):
     assert_same_prediction(ExpandedFeatures(Ridge(), expansion).fit(X, y), new_rows(X))
 
 
+def test_pieces_between_values_that_differ_by_a_rounding_error():
+    X, y = training_rows()
+    X[:, 0] = 1 + np.finfo(float).eps * (np.arange(len(X)) % 7)
+    model = ExpandedFeatures(Ridge(), "pieces").fit(X, y)
+    assert model.widths_.min() < 1e-15
+    assert_same_prediction(model, X)
+
+
 def test_logarithm_of_the_target():
     X, y = training_rows()
     assert_same_prediction(LogTarget(Ridge()).fit(X, np.exp(y / y.std())), new_rows(X))
