@@ -289,9 +289,8 @@ class AutoRejector(RiskBasedRegressor):
         last_fits = not (may_keep and few_enough_to_keep_folds(len(rows)))
         forecast = None
         if budget.limited:
-            sample = Sample(features, rows.y, rows.weight)
-            candidates = learners, weighted, risk_models
-            forecast = Forecast.measure(*candidates, sample, self.loss_, budget, encoding, self.n_jobs)
+            measured = learners, weighted, risk_models, Sample(features, rows.y, rows.weight)
+            forecast = Forecast.measure(*measured, self.loss_, budget, encoding, self.n_jobs)
             if self.cv is None:
                 divisions = divisions_in_time(divisions, rows, forecast, budget.until(1.0), last_fits, random)
         interrupts = Interrupts(self.on_interrupt)
