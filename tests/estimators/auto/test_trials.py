@@ -80,6 +80,14 @@ def test_something_is_fitted_however_short_the_time():
     assert any(trial.fitted for trial in trials)
 
 
+def test_if_the_time_is_short_the_fastest_come_first():
+    names = ("slow", "slowest", "quick")
+    timings = dict(zip(names, (FitTime(seconds, 2000, 0.5) for seconds in (4.0, 20.0, 1.0)), strict=True))
+    trials = run({name: learner(Ridge()) for name in names}, limit=27.0, timings=timings)  # each is fitted three times
+    assert [trial.name for trial in trials] == list(names)  # in the order in which they were given
+    assert [trial.rows == 2000 for trial in trials] == [True, False, True]
+
+
 def test_known_times_decide_what_is_fitted():
     learners = {"slow": learner(Ridge()), "quick": learner(Ridge())}
     timings = {"slow": FitTime(100.0, 2000, 0.5), "quick": FitTime(0.01, 2000, 0.5)}

@@ -223,6 +223,8 @@ def _risk_boosting(n_rows: int, loss: TargetLoss) -> Any:
     few = {"max_iter": 100, "max_leaf_nodes": 8, "min_samples_leaf": 20}
     many = {"max_iter": 150, "max_leaf_nodes": 8, "min_samples_leaf": 50}
     size = few if n_rows < _MEDIUM else many
+    if n_rows < _SMALL:
+        size["max_bins"] = _FEW_BINS
     return HistGradientBoostingRegressor(loss="poisson", learning_rate=0.05, early_stopping=False, **size)
 
 

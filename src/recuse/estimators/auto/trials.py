@@ -115,6 +115,8 @@ def run_trials(
 ) -> list[Trial[Fitted]]:
     """Fit all candidates, each within the time that the later ones are predicted to leave, or else an equal share.
 
+    If the time is predicted to be too short for all, the fastest ones come first.
+
     Parameters
     ----------
     learners : mapping of str to Learner
@@ -139,6 +141,10 @@ def run_trials(
     tried: list[Trial[Fitted]] = []
     stop = Interrupts("raise") if interrupts is None else interrupts
     known = {} if timings is None else timings
+    if all(name in known for name in names):
+        predicted = {name: setting.rounds * known[name].of(setting.rows) for name in names}
+        if sum(predicted.values()) > setting.budget.until(1.0) - reserve:
+            names = sorted(names, key=lambda name: predicted[name])
     for turn, name in enumerate(names):
         left, later = setting.budget.until(1.0) - reserve, names[turn + 1 :]
         seconds = left / (1 + len(later))
@@ -164,7 +170,8 @@ def run_trials(
         name = tried[place].name
         left = setting.budget.until(1.0) - reserve
         tried[place] = _try(name, learners[name], sample, fit, setting, left, known.get(name), last_resort=True)
-    return [*trials, *tried]
+    order = list(learners)
+    return [*trials, *sorted(tried, key=lambda trial: order.index(trial.name))]
 
 
 def _try(

@@ -17,6 +17,7 @@ __all__ = ["HeldOut", "Surcharge"]
 Floats = NDArray[np.float64]
 
 _ROWS = 1_000  # maximum number of blanked rows of one fold, about
+_MIN_ROWS = 3  # of which each column is blanked, in one fold of a wide table
 _CELLS = 20_000_000  # maximum number of their cells
 
 
@@ -82,11 +83,12 @@ def _extra_losses(
 ) -> tuple[int, Floats]:
     """Return the number of rows used, and the extra loss of each blanked column and, last, of all of them."""
     columns, width = len(encoder.slices), part.features.shape[1]
-    count = min(max(_ROWS // (columns + 2), 8), _CELLS // ((columns + 2) * width), len(part.target))
+    missing = encoder.missing_row
+    count = min(max(_ROWS // (columns + 2), _MIN_ROWS), _CELLS // ((columns + 2) * width), len(part.target))
     if count == 0:  # a wide table: only measure all columns together
         some = random.choice(len(part.target), min(len(part.target), max(1, _CELLS // (2 * width))), replace=False)
         features, target = part.features[some], part.target[some]
-        blank = np.tile(encoder.missing_row, (len(some), 1))
+        blank = np.tile(missing, (len(some), 1))
         extra = _mean_loss(part, blank, target, loss) - _mean_loss(part, features, target, loss)
         return len(some), np.append(np.zeros(columns), extra)
     some = random.choice(len(part.target), count, replace=False)
@@ -94,7 +96,7 @@ def _extra_losses(
     blanked = [features]
     for where in [*encoder.slices, slice(None)]:
         copy = features.copy()
-        copy[:, where] = encoder.missing_row[where]
+        copy[:, where] = missing[where]
         blanked.append(copy)
     predictions = part.predict(np.concatenate(blanked)).reshape(columns + 2, *target.shape)
     losses = np.array([loss.of_rows(prediction - target).mean() for prediction in predictions])

@@ -25,6 +25,7 @@ _MAX_PIECES = 16  # of one column
 _MAX_LEVELS = 16  # distinct values of a column with few of them
 _MIN_PIECES = 4  # with fewer, ranks are better
 _MAX_INPUTS = 256  # pieces of all columns
+_SAME = 1e-10  # share of the range of a column; values that are closer differ by a rounding error
 
 
 class ExpandedFeatures(WrappedRegressor):
@@ -80,7 +81,7 @@ class ExpandedFeatures(WrappedRegressor):
 
     def _learn_expansion(self, X: Floats) -> None:
         """Set the columns with ranks, and those with pieces, of which `starts_` and `widths_` are the ends."""
-        distinct = [np.unique(column) for column in X.T] if self.expansion != "none" else []
+        distinct = [_distinct(column) for column in X.T] if self.expansion != "none" else []
         expanded, divided = _expanded(distinct), _divided(distinct, self.expansion)
         self.rank_columns_ = np.setdiff1d(expanded, divided)
         if len(self.rank_columns_):
@@ -110,7 +111,19 @@ def has_pieces(X: Floats) -> bool:
     >>> has_pieces(np.arange(60.0).reshape(30, 2)), has_pieces(np.arange(3000.0).reshape(30, 100))
     (True, False)
     """
-    return len(_divided([np.unique(column) for column in X.T], "levels")) > 0
+    return len(_divided([_distinct(column) for column in X.T], "levels")) > 0
+
+
+def _distinct(column: Floats) -> Floats:
+    """Return the distinct values of a column, sorted; of values that differ by a rounding error, only the lowest.
+
+    Examples
+    --------
+    >>> _distinct(np.array([0.3, 0.1 + 0.2, 1.0, 0.3])).tolist()
+    [0.3, 1.0]
+    """
+    values = np.unique(column)
+    return values[np.append(True, np.diff(values) > _SAME * np.ptp(values))]
 
 
 def _expanded(distinct: Sequence[Floats]) -> Columns:
