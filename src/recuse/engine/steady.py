@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 LEAST_WEIGHT = 0.5  # of a row in the loss of the regressor, however sure its rejection
-# What was measured is in docs/measurements.md; the numbers of steps are round numbers near those tried.
+# What was tried is in docs/choices.md; the numbers of steps are round numbers near those tried.
 _WINDOW_STEPS, _WINDOW_EPOCHS = 600, 10  # of averaged weights
 _RECENT = 0.3  # share of the epochs in the average at first, since the rejector changes fast then
 _ALONE_STEPS = 100  # of Slow-Start in which the regressor is trained without the rejector
