@@ -4,8 +4,8 @@ python benchmarks/training_folds.py processes                     squared errors
 python benchmarks/training_folds.py losses -o before.csv          predictions and expected losses of held-out rows
 python benchmarks/training_folds.py compare before.csv after.csv  RcR losses of two such runs, of two states of the code
 
-With --tables, --splits and --folds for other rows, and --seconds for a time limit. The tables of other packages are
-explained in benchmarks/public_tables.py.
+With --tables, --splits and --folds for other rows, --seconds for a time limit, and --preset for another preset. The
+tables of other packages are explained in benchmarks/public_tables.py.
 """
 
 from __future__ import annotations
@@ -48,21 +48,22 @@ def held_out(task: Task, folds: int) -> Iterator[tuple[int, np.ndarray, np.ndarr
         yield fold, train, test
 
 
-def losses(tables: list[str], splits: int, folds: int, seconds: float | None, output: Path) -> None:
+def losses(options: argparse.Namespace) -> None:
     """Fit AutoRejector to the other folds, and store predictions and expected losses of each fold."""
     parts = []
-    for table in tables:
-        for split in range(splits):
+    for table in options.tables:
+        for split in range(options.splits):
             task = split_table(table, split)
             cost = float(np.exp(np.log(list(task.costs.values())).mean()))
-            for fold, train, test in held_out(task, folds):
-                model = AutoRejector(cost, seconds, random_state=10 * split + fold, n_jobs=1)
+            for fold, train, test in held_out(task, options.folds):
+                seed = 10 * split + fold
+                model = AutoRejector(cost, options.seconds, random_state=seed, n_jobs=1, preset=options.preset)
                 model.fit(task.X.iloc[train], task.y[train], groups=np.arange(len(train)))
                 rows = task.X.iloc[test]
                 columns = {"target": task.y[test], "prediction": model.predict(rows), "risk": model.expected_loss(rows)}
                 own = {"table": table, "split": split, "fold": fold, "row": test}
                 parts.append(pd.DataFrame(own | columns))
-                write_text(output, pd.concat(parts).to_csv(index=False))
+                write_text(options.output, pd.concat(parts).to_csv(index=False))
             print(f"{table}, split {split}", flush=True)
 
 
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=2)
     parser.add_argument("--folds", type=int, default=4)
     parser.add_argument("--seconds", type=float, help="time limit of a fit; by default there is none")
+    parser.add_argument("--preset", default="balanced", help="preset of AutoRejector")
     parser.add_argument("-o", "--output", type=Path, default=Path("training_folds.csv"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -125,7 +127,7 @@ def main() -> None:
             parser.error("compare needs two files")
         compare(*options.runs)
     elif options.what == "losses":
-        losses(options.tables, options.splits, options.folds, options.seconds, options.output)
+        losses(options)
     else:
         processes(options.tables, options.splits, options.folds)
 

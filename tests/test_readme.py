@@ -40,6 +40,18 @@ def test_the_table_is_that_of_the_leaderboard():
     assert shown == {name: theirs[name] for name in shown}
 
 
+def test_the_comparison_with_automl_is_that_of_the_results():
+    results = (ROOT / "results" / "automl" / "README.md").read_text(encoding="utf-8")
+    count, ratio, below = re.search(r"^\| all \| (\d+) \| ([\d.]+) \| (\d+) \|", results, re.MULTILINE).groups()
+    lines = re.findall(r"^\| (\w+) \| \d+ \| \d+ \| \d+ \| ([\d.]+) \|", results, re.MULTILINE)
+    (lowest, low), (highest, high) = lines[0], lines[-1]
+    claim = (
+        f"`AutoRejector` has {float(ratio):.2f} of its loss, and less on {below} of the {count}, "
+        f"from {float(low):.2f} on {lowest} to {float(high):.2f} on {highest}"
+    )
+    assert claim in " ".join(PAGE.split())
+
+
 def test_the_page_is_short_enough_to_read():
     assert len(PAGE.splitlines()) < 170
     assert (ROOT / "docs" / "images" / "cost_curve.png").stat().st_size < 100_000
