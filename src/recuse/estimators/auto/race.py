@@ -1,11 +1,10 @@
 """Cross-fitting of the regressors of AutoRejector, with early elimination and within the time limit.
 
 Every regressor is first fitted to a sample of the folds. From 2,000 rows on, errors count there by how likely a row is
-accepted, as in the blend later. Regressors with hardly any weight in a blend on these folds
-are left out, with many rows also those that the blend hardly needs, and the others are fitted to the other folds.
-Where the time is too short for all of them, those are left out that improve the blend the least for the time they
-take. So the sample of folds is both the selection and the measurement of the time. With enough time, the fits are the
-same as without a limit.
+accepted, as in the blend later. Regressors with hardly any weight in a blend on these folds are left out, with many
+rows also those that the blend hardly needs, and the others are fitted to the other folds. Where the time is too short
+for all of them, those are left out that improve the blend the least for the time they take. So the sample of folds is
+both the selection and the measurement of the time. With enough time, the fits are the same as without a limit.
 """
 
 from __future__ import annotations
