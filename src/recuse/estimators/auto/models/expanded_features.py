@@ -123,7 +123,8 @@ def _distinct(column: Floats) -> Floats:
     [0.3, 1.0]
     """
     values = np.unique(column)
-    return values[np.append(True, np.diff(values) > _SAME * np.ptp(values))]
+    distinct: Floats = values[np.append(True, np.diff(values) > _SAME * np.ptp(values))]
+    return distinct
 
 
 def _expanded(distinct: Sequence[Floats]) -> Columns:
