@@ -64,8 +64,18 @@ def test_the_page_has_a_line_for_every_table_also_where_the_rival_is_better():
     text = automl_page.page(results(("concrete", 0, "20", 1.0, 2.0), ("other", 0, "30%", 3.0, 2.0)))
     assert "| all | 2 | 0.866 | 1 | 1.500 |" in text
     assert "| of the paper | 1 | 0.500 | 1 | 0.500 |" in text
-    assert "| other | 80 | 3 | 1 | 1.500 | 1.50 to 1.50 | 50% | 50% | 10 (9) | 10 (9) |" in text
+    assert "| other | 80 | 3 | 1 | 1.500 |  | 1.50 to 1.50 | 50% | 50% | 10 (9) | 10 (9) |" in text
     assert "### AutoRejector without a limit" not in text
+
+
+def test_the_interval_of_a_ratio_needs_five_splits_and_contains_the_ratio():
+    losses = [("a", split, level, loss, 4.0) for level in "12" for split, loss in enumerate([1.0, 2.0, 3.0, 4.0, 5.0])]
+    by_table = [
+        automl_page.by_table(automl_page.paired(results(*some), automl_page.AUTOREJECTOR)).iloc[0]
+        for some in (losses, [line for line in losses if line[1] < 4])
+    ]
+    assert 0.25 < by_table[0]["low"] < by_table[0]["ratio"] < by_table[0]["high"] < 1.25
+    assert pd.isna(by_table[1]["low"])
 
 
 def test_fits_without_a_limit_are_compared_with_the_rival_of_each_limit():

@@ -38,14 +38,21 @@ FORMS = {
 
 @pytest.mark.parametrize("frame", FORMS.values(), ids=FORMS)
 def test_every_form_of_the_same_days_has_the_same_features(frame):
-    angle = 2 * np.pi * np.array([[0 / 12, 0 / 7], [3 / 12, 1 / 7], [6 / 12, 2 / 7]])
+    month, weekday = 2 * np.pi * np.array([[0 / 12, 3 / 12, 6 / 12], [0 / 7, 1 / 7, 2 / 7]])
     features = encode(frame).features
     assert features.shape == (3, 5)
-    np.testing.assert_allclose(features[:, 1:3], np.column_stack([np.sin(angle[:, 0]), np.cos(angle[:, 0])]))
-    np.testing.assert_allclose(features[:, 3:5], np.column_stack([np.sin(angle[:, 1]), np.cos(angle[:, 1])]))
+    np.testing.assert_allclose(features[:, 1:3], np.column_stack([np.sin(month), np.cos(month)]), atol=1e-9)
+    np.testing.assert_allclose(features[:, 3:5], np.column_stack([np.sin(weekday), np.cos(weekday)]), atol=1e-9)
     assert features[:, 0].mean() == pytest.approx(0, abs=1e-9)
     assert features[:, 0].std() == pytest.approx(1)
     np.testing.assert_allclose(np.diff(features[:, 0])[1] / np.diff(features[:, 0])[0], 1, rtol=1e-3)
+
+
+def test_features_of_a_time_do_not_depend_on_the_other_rows():
+    times = column(pd.date_range("2024-01-01", periods=1000, freq="37h"))
+    encoder = TableEncoder().fit(times)
+    alone = np.vstack([encoder.encode(times.iloc[[row]]).features for row in range(0, 1000, 7)])
+    np.testing.assert_array_equal(alone, encoder.encode(times).features[::7])
 
 
 def test_only_cycles_that_vary_have_features():

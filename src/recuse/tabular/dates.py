@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from recuse.tabular.cells import Times, read_dates, zone_of
 from recuse.tabular.columns import Cells, NumericColumn
 
-__all__ = ["DateColumn"]
+__all__ = ["CIRCLE_STEPS", "DateColumn", "on_circle"]
 
 Floats = NDArray[np.float64]
 
+CIRCLE_STEPS = 1e9  # sine and cosine are multiples of its inverse
 _CYCLES = ("month", "weekday", "hour")
 
 
@@ -67,10 +68,24 @@ class DateColumn:
         """Write the trend, the cycles and the flag."""
         times, unknown = read_dates(column, self.zone)
         for place, cycle in enumerate(self.cycles):
-            angle = 2 * np.pi * _phase(times, cycle)
-            features[:, 2 * place + 1] = np.nan_to_num(np.sin(angle), nan=0.0)
-            features[:, 2 * place + 2] = np.nan_to_num(np.cos(angle), nan=0.0)
+            features[:, 2 * place + 1 : 2 * place + 3] = np.nan_to_num(on_circle(_phase(times, cycle)), nan=0.0)
         return self.trend.encode_values(_seconds(times), unknown, features, keep=keep)
+
+
+def on_circle(phase: Floats) -> Floats:
+    """Return sine and cosine (row, 2) of positions in a cycle (row,), which are from 0 to 1.
+
+    They are rounded, since their last digits depend on the library and on the number of rows, and thresholds of trees
+    are often values of training rows.
+
+    Examples
+    --------
+    >>> on_circle(np.array([0.0, 0.25, 0.5])).tolist()
+    [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]
+    """
+    angle = 2 * np.pi * phase
+    exact = np.column_stack([np.sin(angle), np.cos(angle)])
+    return np.asarray(np.floor(exact * CIRCLE_STEPS + 0.5) / CIRCLE_STEPS)
 
 
 def _seconds(times: Times) -> Floats:

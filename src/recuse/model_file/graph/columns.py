@@ -19,7 +19,7 @@ from recuse.model_file.schema import (
     TableSchema,
 )
 from recuse.tabular.columns import CategoryColumn, NumericColumn
-from recuse.tabular.dates import DateColumn
+from recuse.tabular.dates import CIRCLE_STEPS, DateColumn, on_circle
 from recuse.tabular.encoder import TableEncoder
 
 __all__ = ["EncodedTable", "encode_table", "raw_numbers"]
@@ -168,14 +168,14 @@ def _encode_cycles(column: DateColumn, time: Value) -> Value:
             parts.append(_circle(time.graph, 7, shift=3).take(day % 7, axis=0).squeeze(1))  # 1970-01-01: Thursday
         else:
             angle = of_day.cast(DOUBLE) * (2 * np.pi / _DAY)
-            parts.append(concat([angle.unary("Sin"), (angle + np.pi / 2).unary("Sin")], axis=1))
+            exact = concat([angle.unary("Sin"), (angle + np.pi / 2).unary("Sin")], axis=1)
+            parts.append((exact * CIRCLE_STEPS + 0.5).unary("Floor") / CIRCLE_STEPS)  # as in `on_circle`
     return where(missing, 0.0, concat(parts, axis=1))
 
 
 def _circle(graph: GraphBuilder, period: int, shift: int) -> Value:
     """Return sine and cosine (place, 2) of the phases of a cycle, for places that start `shift` after its start."""
-    angle = 2 * np.pi * (((np.arange(period) + shift) % period) / period)
-    return graph.constant(np.column_stack([np.sin(angle), np.cos(angle)]))
+    return graph.constant(on_circle(((np.arange(period) + shift) % period) / period))
 
 
 def _months_since_march(day: Value) -> Value:
