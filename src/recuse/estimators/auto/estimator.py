@@ -104,8 +104,9 @@ class AutoRejector(RiskBasedRegressor):
     preset : {"fast", "balanced", "best"}, default="balanced"
         "fast" takes about a second per thousand rows, with three folds and fewer models, all fitted again to all rows,
         so that decisions are fast too. "best" has ten folds, larger ensembles of networks and, for tables of less than
-        1,000 rows, several divisions into folds, whose predictions are averaged. The parameters `learners`,
-        `risk_models` and `cv` replace those of the preset.
+        1,000 rows, several divisions into folds, whose predictions are averaged. It takes three to seven times as long
+        as "balanced". Of the tables where both were tried, only those with few rows had a lower loss. The parameters
+        `learners`, `risk_models` and `cv` replace those of the preset.
     on_interrupt : {"raise", "keep"}, default="raise"
         With "keep", Ctrl-C ends the search: the models that are finished are blended, with a warning that names the
         missing ones. A second Ctrl-C, or one before any regressor was fitted to two folds, ends `fit`.
