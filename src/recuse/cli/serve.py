@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -33,12 +34,32 @@ def serve(
         typer.Option(metavar="[MODEL=]FILE", help="Table of training rows, to explain decisions; can be repeated."),
     ] = None,
     api_key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"File with the API key; or set {_KEY_VARIABLE}.")
+        Path | None, typer.Option(metavar="FILE", help=f"File with a key for everything; or set {_KEY_VARIABLE}.")
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="TOML file with keys by role, [score], [review], [metrics] and [admin], and by name."
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen at an address that others can reach without any key.")
+    ] = False,
+    allowed_hosts: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Name that requests may use for this service; can be repeated."),
     ] = None,
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows in one request.")] = 10_000,
     max_megabytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in MiB.")] = 16,
     max_requests: Annotated[int, typer.Option(min=1, help="Most requests at once in one process.")] = 256,
+    max_connections: Annotated[int, typer.Option(min=1, help="Most open connections of one process.")] = 1000,
+    rate_limit: Annotated[
+        float | None, typer.Option(min=0.001, metavar="N", help="Most requests per second from one key or address.")
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request.")] = 30.0,
+    head_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds for the request line and the headers of a request.")
+    ] = 10.0,
     reload_seconds: Annotated[
         float, typer.Option(min=0, help="Time between two looks for replaced model files; 0 never looks.")
     ] = 1.0,
@@ -53,26 +74,50 @@ def serve(
       recuse serve cars.recuse
       recuse serve cars.recuse homes.recuse --port 0 --workers 2
       recuse serve cars.recuse --queue reviews.sqlite --training cars.csv
-      RECUSE_API_KEY=... recuse serve cars.recuse --host 0.0.0.0
+      recuse serve cars.recuse --host 0.0.0.0 --keys keys.toml --allowed-hosts decisions.example.org
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug):
+        from recuse.serving.access import read_keys
         from recuse.serving.server import run_server
         from recuse.serving.settings import Settings, models_by_name
 
+        api_key = _api_key(api_key_file)
+        _check_reach(host, has_key=api_key is not None or keys is not None, insecure=insecure)
         by_name = models_by_name(models)
         settings = Settings(
             by_name,
             queue=queue,
             audit_share=audit_share if queue is not None else 0.0,
             training=_training(training or [], next(iter(by_name))),
-            api_key=_api_key(api_key_file),
+            api_key=api_key,
+            keys=() if keys is None else read_keys(keys),
+            allowed_hosts=_allowed_hosts(host, allowed_hosts or []),
             max_rows=max_rows,
             max_bytes=max_megabytes * _MEBIBYTE,
             max_requests=max_requests,
+            max_connections=max_connections,
+            rate_limit=rate_limit,
             timeout=timeout,
+            head_timeout=head_timeout,
             reload_seconds=reload_seconds,
         )
         run_server(settings, host, port, workers, lambda address: _print_address(list(by_name), address))
+
+
+def _check_reach(host: str, *, has_key: bool, insecure: bool) -> None:
+    """Refuse to give decisions and rows to everybody who can reach the machine, unless that is wanted."""
+    from recuse.serving.access import is_loopback
+
+    if not (has_key or insecure or is_loopback(host)):
+        raise UsageError(
+            f"--host {host} can be reached by others, so it needs a key: set {_KEY_VARIABLE}, or give --keys or "
+            "--api-key-file, or --insecure to serve everybody"
+        )
+
+
+def _allowed_hosts(host: str, names: list[str]) -> tuple[str, ...]:
+    """Return the names of the service: those given, the address to listen at, and the name of the machine."""
+    return tuple(name.lower() for name in (*names, host, socket.gethostname()) if name)
 
 
 def _training(tables: list[str], default: str) -> dict[str, Path]:

@@ -23,6 +23,7 @@ from recuse.serving.guard import Guard
 from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi.examples import describe_with_examples
+from recuse.serving.refusals import Refusals
 from recuse.serving.routes import docs, inference, invocations, metrics, models, page, predict
 from recuse.serving.settings import Settings
 
@@ -44,8 +45,8 @@ def create_app(settings: Settings) -> FastAPI:
     Returns
     -------
     FastAPI
-        `app.state` has `settings`, `models` (a ModelStore), `metrics` (ServiceMetrics), and while the application runs
-        `queue` (a ReviewQueue or None) and `threads`.
+        `app.state` has `settings`, `models` (a ModelStore), `metrics` (ServiceMetrics), `refusals` (Refusals), and
+        while the application runs `queue` (a ReviewQueue or None) and `threads`.
 
     Raises
     ------
@@ -74,6 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=_lifespan,
         docs_url=None,  # they would load scripts from another host
         redoc_url=None,
+        redirect_slashes=False,  # the address would be that of the header Host, which anybody can choose
     )
     app.state.settings = settings
     app.state.metrics = ServiceMetrics()
@@ -88,7 +90,10 @@ def create_app(settings: Settings) -> FastAPI:
     for error, handler in _HANDLERS.items():
         app.add_exception_handler(error, handler)
     direct = {("POST", "/predict"): predict.predict}
-    app.add_middleware(Guard, settings=settings, observe=app.state.metrics.observe, direct=direct)
+    app.state.refusals = Refusals(app.state.metrics.registry)
+    app.add_middleware(
+        Guard, settings=settings, observe=app.state.metrics.observe, refusals=app.state.refusals, direct=direct
+    )
     app.openapi = partial(_openapi, app)  # type: ignore[method-assign]
     return app
 
@@ -105,8 +110,8 @@ def _routers(settings: Settings) -> list[APIRouter]:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Open what the application holds while it runs, and close it at the end."""
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
+    """Open what the application holds while it runs, and close it at the end; the server gets the refusals."""
     state = app.state
     state.threads = ThreadPoolExecutor(state.settings.threads, thread_name_prefix="decide")
     if state.settings.queue is not None:
@@ -116,7 +121,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     digesting = asyncio.create_task(_digest(state))
     state.models.watch(state.settings.reload_seconds)
     try:
-        yield
+        yield {"refusals": state.refusals}
     finally:
         state.models.stop()
         digesting.cancel()

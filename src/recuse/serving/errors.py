@@ -19,11 +19,15 @@ class RequestError(Exception):
     sentence : str
     headers : dict of str to str, optional
         Headers of the answer.
+    reason : str, optional
+        Label under which the limits of the service count and log the refusal; None for mistakes in the content.
     """
 
-    def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, sentence: str, headers: dict[str, str] | None = None, *, reason: str | None = None
+    ) -> None:
         super().__init__(sentence)
-        self.status, self.sentence, self.headers = status, sentence, headers
+        self.status, self.sentence, self.headers, self.reason = status, sentence, headers, reason
 
 
 def error_response(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:

@@ -1,11 +1,10 @@
-"""Limits of a request, as ASGI middleware: API key, size, time, number at once, and errors without row content."""
+"""Limits of a request, as ASGI middleware: keys, sites, size, time, number at once, and errors without row content."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import logging
+import math
 import re
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,13 +16,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from recuse.serving.access import Key, Keys, host_is_allowed, is_other_site, role_for
 from recuse.serving.errors import RequestError, error_response
+from recuse.serving.rates import RateLimit
+from recuse.serving.refusals import Refusals
 from recuse.serving.settings import Settings
 
-__all__ = ["OPEN_PATHS", "Guard"]
+__all__ = ["HEALTH_PATHS", "OPEN_PATHS", "Guard"]
 
-OPEN_PATHS = frozenset({"/", "/review", "/health", "/ping", "/v2/health/live", "/v2/health/ready"})
+HEALTH_PATHS = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
+OPEN_PATHS = HEALTH_PATHS | {"/", "/review"}  # they need no key
 _CLOSED_BY_CLIENT = 499  # as nginx counts them; nobody receives an answer
+_BODIES_AT_ONCE = 4  # of the largest size
 
 _log = logging.getLogger("recuse.serving")
 
@@ -34,25 +38,36 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Guard:
     """Refuses requests beyond the limits, and answers for those that fail.
 
+    `request.state.key` is the key of a request that is let through, or None if the service has no keys.
+
     Parameters
     ----------
     app : ASGI application
     settings : Settings
     observe : callable
         Is called at the end of each request with the path of its route, the status and the seconds.
+    refusals : Refusals
     direct : mapping of (method, path) to endpoint
         Endpoints that are called without the router, which takes longer than a decision about one row.
     """
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, observe: Observer, direct: Mapping[tuple[str, str], Endpoint]
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        observe: Observer,
+        refusals: Refusals,
+        direct: Mapping[tuple[str, str], Endpoint],
     ) -> None:
         self._app = app
         self._direct = direct
         self._settings = settings
         self._observe = observe
-        self._key = None if settings.api_key is None else _digest(settings.api_key.encode())
+        self._refusals = refusals
+        self._keys = Keys(settings.all_keys)
+        self._rates = None if settings.rate_limit is None else RateLimit(settings.rate_limit)
         self._at_work = 0
+        self._bodies = _BodiesAtWork(settings.max_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -61,7 +76,7 @@ class Guard:
             return
         if scope["method"] == "HEAD":  # as GET; the server sends no body
             scope = {**scope, "method": "GET"}
-        started, exchange = perf_counter(), _Exchange(scope, receive, send, self._settings.max_bytes)
+        started, exchange = perf_counter(), _Exchange(scope, receive, send, self._bodies)
         try:
             await self._handle(scope, exchange)
         except ClientDisconnect:
@@ -69,40 +84,71 @@ class Guard:
         except TimeoutError:
             await exchange.answer(504, f"the request took longer than {self._settings.timeout:g} seconds")
         except RequestError as error:
+            if error.reason is not None:
+                self._refusals.note(error.reason, f"refused a request with {error.status}", scope.get("client"))
             await exchange.answer(error.status, error.sentence, error.headers)
         except Exception as error:
             _log.error("%s while answering %s\n%s", type(error).__name__, _route(scope), _places(error))
             await exchange.answer(500, "the service failed: its log says where")
         finally:
+            exchange.forget_body()
             self._observe(_route(scope), exchange.status, perf_counter() - started)
 
     async def _handle(self, scope: Scope, exchange: _Exchange) -> None:
-        if scope["path"] in OPEN_PATHS:
+        path = scope["path"]
+        if path in HEALTH_PATHS:
             await self._app(scope, exchange.receive, exchange.send)
             return
-        self._check(scope["method"], Headers(scope=scope))
+        headers = Headers(scope=scope)
+        self._check_sender(scope["method"], headers)
+        if path in OPEN_PATHS:
+            await self._app(scope, exchange.receive, exchange.send)
+            return
+        scope.setdefault("state", {})["key"] = self._checked_key(path, headers, scope.get("client"))
+        self._check_size(headers)
         self._at_work += 1
         try:
             async with asyncio.timeout(self._settings.timeout):
-                endpoint = self._direct.get((scope["method"], scope["path"]))
+                endpoint = self._direct.get((scope["method"], path))
                 if endpoint is None:
                     await self._app(scope, exchange.receive, exchange.send)
                 else:
-                    scope["route"] = _Direct(scope["path"])
+                    scope["route"] = _Direct(path)
                     response = await endpoint(Request(scope, exchange.receive))
                     await response(scope, exchange.receive, exchange.send)
         finally:
             self._at_work -= 1
 
-    def _check(self, method: str, headers: Headers) -> None:
-        """Raise a RequestError for a request that is not to be read."""
-        if method != "GET" and headers.get("sec-fetch-site") == "cross-site":  # browsers say so, and pages cannot
-            raise RequestError(403, "a page of another site may not send requests to this service")
-        if self._key is not None and not hmac.compare_digest(_digest(_given_key(headers)), self._key):
-            rule = "the request needs the API key, in the header Authorization: Bearer KEY or X-API-Key: KEY"
-            raise RequestError(401, rule, {"WWW-Authenticate": "Bearer"})
+    def _check_sender(self, method: str, headers: Headers) -> None:
+        """Raise a RequestError for a page of another site, or one that uses another name for this service."""
+        allowed = self._settings.allowed_hosts
+        if allowed is not None and not host_is_allowed(headers.get("host", ""), allowed):
+            rule = "the header Host must name this service: an IP address, localhost or a name of --allowed-hosts"
+            raise RequestError(403, f"{rule}, got {headers.get('host', '')!r:.80}", reason="host")
+        if is_other_site(method, headers):
+            raise RequestError(403, "a page of another site may not send requests to this service", reason="site")
+
+    def _checked_key(self, path: str, headers: Headers, client: Any) -> Key | None:
+        """Return the key of a request; raise a RequestError if it may not have an answer."""
+        key = self._keys.find(_given_key(headers)) if len(self._keys) else None
+        if self._rates is not None:
+            wait = self._rates.wait_for(client[0] if client and key is None else key)
+            if wait:
+                sentence = f"at most {self._settings.rate_limit:g} requests per second are answered: try again later"
+                raise RequestError(429, sentence, {"Retry-After": str(math.ceil(wait))}, reason="rate")
+        if key is None and len(self._keys):
+            rule = "the request needs a key, in the header Authorization: Bearer KEY or X-API-Key: KEY"
+            raise RequestError(401, rule, {"WWW-Authenticate": "Bearer"}, reason="key")
+        role = role_for(path)
+        if key is not None and not key.may(role):
+            raise RequestError(403, f"this key has the role {key.role}, and the request needs {role}", reason="role")
+        return key
+
+    def _check_size(self, headers: Headers) -> None:
+        """Raise a RequestError for a body that is not to be read."""
         if self._at_work >= self._settings.max_requests:
-            raise RequestError(503, f"{self._at_work} requests are at work: try again soon", {"Retry-After": "1"})
+            busy = f"{self._at_work} requests are at work: try again soon"
+            raise RequestError(503, busy, {"Retry-After": "1"}, reason="busy")
         if headers.get("content-encoding", "identity") != "identity":
             raise RequestError(415, f"the body must not be compressed, got {headers['content-encoding']!r:.80}")
         length = headers.get("content-length", "0")
@@ -110,24 +156,54 @@ class Guard:
             raise _too_large(self._settings.max_bytes)
 
 
+class _BodiesAtWork:
+    """The bytes of the bodies that are held at the same time.
+
+    Parameters
+    ----------
+    max_bytes : int
+        Of one body.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.held = 0
+
+    def add(self, count: int, body: int) -> None:
+        """Count bytes of a body that then has `body` bytes; raise a RequestError if these are too many."""
+        self.held += count
+        if body > self.max_bytes:
+            raise _too_large(self.max_bytes)
+        if self.held > _BODIES_AT_ONCE * self.max_bytes:
+            busy = "the bodies of the requests at work are too large together: try again soon"
+            raise RequestError(503, busy, {"Retry-After": "1"}, reason="busy")
+
+
 class _Exchange:
     """The messages of one request: counts the bytes of the body, and notes the status of the answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, max_bytes: int) -> None:
-        self._scope, self._receive, self._send, self._left, self._max = scope, receive, send, max_bytes, max_bytes
+    def __init__(self, scope: Scope, receive: Receive, send: Send, bodies: _BodiesAtWork) -> None:
+        self._scope, self._receive, self._send, self._bodies = scope, receive, send, bodies
+        self._body = 0
         self.status = 0  # no answer yet
 
     async def receive(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
-            self._left -= len(message.get("body", b""))
-            if self._left < 0:
-                raise _too_large(self._max)
+            count = len(message.get("body", b""))
+            self._body += count
+            self._bodies.add(count, self._body)
         return message
+
+    def forget_body(self) -> None:
+        """Give the bytes of the body back."""
+        self._bodies.held -= self._body
+        self._body = 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            message = {**message, "headers": _with_defaults(message["headers"])}
         await self._send(message)
 
     async def answer(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
@@ -137,11 +213,16 @@ class _Exchange:
 
 
 def _too_large(most: int) -> RequestError:
-    return RequestError(413, f"the body of a request may have at most {most} bytes")
+    return RequestError(413, f"the body of a request may have at most {most} bytes", reason="size")
 
 
-def _digest(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()  # digests have one length, so the comparison shows none
+_DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+def _with_defaults(headers: Any) -> list[tuple[bytes, bytes]]:
+    """Return headers with those that every answer has: it is not to be stored, nor its type to be guessed."""
+    given = {name for name, _ in headers}
+    return [*headers, *(pair for pair in _DEFAULT_HEADERS if pair[0] not in given)]
 
 
 def _given_key(headers: Headers) -> bytes:

@@ -21,6 +21,8 @@ __all__ = ["run_server"]
 _BACKLOG = 2048
 _SWITCH_SECONDS = 0.001  # how long a small request waits for a thread that decides about a large one
 _RETRY_SECONDS = 3.0
+_OTHER_FILES = 64  # models, the queue, metrics and libraries
+_ANSWER_SECONDS = 2.0  # for the answer that a request took too long
 _GRACE_SECONDS = 5  # after the time-out of a request; what is open then was not sent by anybody
 
 
@@ -50,7 +52,7 @@ def run_server(settings: Settings, host: str, port: int, workers: int, ready: Ca
         factory=workers > 1,
         workers=workers,
         loop="asyncio" if sys.platform == "win32" else "uvloop",
-        http="httptools",
+        http=_protocol(settings),
         ws="none",
         access_log=False,
         server_header=False,
@@ -65,6 +67,32 @@ def run_server(settings: Settings, host: str, port: int, workers: int, ready: Ca
             uvicorn.Server(config).run(sockets=[bound])
         else:
             _run_workers(config, bound)
+
+
+def _protocol(settings: Settings) -> Any:
+    """Return what makes the protocol of a connection; it goes to the workers by pickle."""
+    from recuse.serving.connections import ConnectionLimits, LimitedProtocol
+
+    limits = ConnectionLimits(
+        head_bytes=settings.max_head_bytes,
+        head_seconds=settings.head_timeout,
+        message_seconds=settings.timeout + _ANSWER_SECONDS,
+        connections=_possible_connections(settings.max_connections),
+    )
+    return partial(LimitedProtocol, limits)
+
+
+def _possible_connections(wanted: int) -> int:
+    """Return how many connections the limit of open files of this process allows, at most `wanted`."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    possible = wanted if files == resource.RLIM_INFINITY else max(1, files - _OTHER_FILES)
+    if possible < wanted:
+        _log.warning("at most %d connections at once, since a process may open %d files", possible, files)
+    return min(possible, wanted)
 
 
 def _create_app(settings: Settings) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from recuse.serving.access import ADMIN_KEY, Key, Role
+
 __all__ = ["Settings", "models_by_name"]
 
 
@@ -24,11 +26,23 @@ class Settings:
     training : mapping of str to Path
         Tables of training rows by name of the model, to explain decisions.
     api_key : str, optional
-        Requests need it in the header `Authorization: Bearer KEY` or `X-API-Key: KEY`.
+        A key for everything. Requests need it in the header `Authorization: Bearer KEY` or `X-API-Key: KEY`.
+    keys : tuple of Key
+        Further keys, each with a role; `recuse.serving.access.read_keys` reads them from a file.
+    allowed_hosts : tuple of str, optional
+        Names that the header `Host` may have, besides IP addresses and `localhost`; None allows all.
     max_rows : int, default=10_000
         Rows in one request.
     max_bytes : int, default=16 MiB
-        Size of the body of one request.
+        Size of the body of one request. The bodies of all requests at work may have four times as much together.
+    max_head_bytes : int, default=32 KiB
+        Size of the request line and the headers of one request.
+    head_timeout : float, default=10.0
+        Seconds for the request line and the headers.
+    max_connections : int, default=1000
+        Open connections of one process. At the limit, the oldest one without a request at work is closed for a new one.
+    rate_limit : float, optional
+        Requests per second from one key or, without a valid key, from one address; more get 429.
     timeout : float, default=30.0
         Seconds for one request, with the time to read its body.
     max_requests : int, default=256
@@ -50,8 +64,14 @@ class Settings:
     audit_share: float = 0.0
     training: Mapping[str, Path] = field(default_factory=dict)
     api_key: str | None = field(default=None, repr=False)
+    keys: tuple[Key, ...] = ()
+    allowed_hosts: tuple[str, ...] | None = None
     max_rows: int = 10_000
     max_bytes: int = 16 * 2**20
+    max_head_bytes: int = 32 * 2**10
+    head_timeout: float = 10.0
+    max_connections: int = 1000
+    rate_limit: float | None = None
     timeout: float = 30.0
     max_requests: int = 256
     threads: int = 2
@@ -60,11 +80,12 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.models:
             raise ValueError("the service needs at least one model file, got none")
-        for name in ("max_rows", "max_bytes", "max_requests", "threads"):
+        for name in ("max_rows", "max_bytes", "max_head_bytes", "max_connections", "max_requests", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not self.timeout > 0:
-            raise ValueError(f"timeout must be > 0, got {self.timeout}")
+        for name in ("timeout", "head_timeout", "rate_limit"):
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be > 0, got {getattr(self, name)}")
         if not 0 <= self.audit_share <= 1:
             raise ValueError(f"audit_share must be within 0 to 1, got {self.audit_share}")
         if self.api_key is not None and not self.api_key.strip():
@@ -74,6 +95,11 @@ class Settings:
             raise ValueError(
                 f"training rows need a model of their name, one of {list(self.models)}, got {unknown[0]!r}"
             )
+
+    @property
+    def all_keys(self) -> tuple[Key, ...]:
+        """The keys with their roles; `api_key` has that of an administrator."""
+        return self.keys if self.api_key is None else (Key.of(ADMIN_KEY, Role.ADMIN, self.api_key), *self.keys)
 
 
 def models_by_name(paths: Iterable[Path]) -> dict[str, Path]:

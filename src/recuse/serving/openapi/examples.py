@@ -20,8 +20,11 @@ def describe_with_examples(app: FastAPI) -> dict[str, Any]:
     described: dict[str, Any] = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
-    if app.state.settings.api_key is not None:
+    if app.state.settings.all_keys:
         _describe_key(described)
+    if app.state.settings.rate_limit is None:
+        for operation in (each for path in described["paths"].values() for each in path.values()):
+            operation["responses"].pop("429", None)
     loaded = app.state.models.get()
     row = example_row(loaded)
     if not row:

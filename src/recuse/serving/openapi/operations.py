@@ -44,18 +44,19 @@ __all__ = [
 
 _ERRORS = {
     400: "The body cannot be parsed.",
-    401: "The API key is missing or wrong.",
-    403: "The request comes from a page of another site.",
+    401: "The key is missing or wrong.",
+    403: "The request comes from a page of another site, or its host or key is not that of such a request.",
     404: "There is no such model, version or review.",
     409: "Somebody else has changed it meanwhile.",
     413: "The body is too large, or has too many rows.",
     415: "The body has a content type or encoding that is not supported.",
     422: "The body does not have what the route needs, or rows or costs cannot be decided about.",
+    429: "More requests per second than one key or address may send.",
     503: "Too many requests are at work.",
     504: "The request took too long.",
 }
-GUARDED = (401, 413, 415, 503, 504)  # what the limits answer on all routes but those of health
-POSTED = (400, 403, 404, 422, *GUARDED)
+GUARDED = (401, 403, 413, 415, 429, 503, 504)  # what the limits answer on all routes but those of health
+POSTED = (400, 404, 422, *GUARDED)
 
 
 def error_answers(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -13,7 +13,13 @@ _CHANGES = (409, *POSTED)
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer"}
 _SECONDS = {**NUMBER, "description": "Seconds since 1970."}
-_REVIEWER = {**TEXT, "minLength": 1, "maxLength": 100, "pattern": r"\S"}
+_REVIEWER = {
+    **TEXT,
+    "minLength": 1,
+    "maxLength": 100,
+    "pattern": r"\S",
+    "description": "A key of a reviewer is used instead.",
+}
 _TOKEN = {**TEXT, "description": "The token of the lease."}
 _VALUE = {"anyOf": [NUMBER, list_of(NUMBER)], "description": "A list if the model has several targets."}
 _PROGRESS = object_of(
@@ -42,6 +48,7 @@ LEASE = operation(
                 "target_count": _COUNT,
                 "row": ROW,
                 "recorded": _SECONDS,
+                "reviewer": TEXT,
                 "progress": _PROGRESS,
             }
         ),

@@ -59,6 +59,7 @@ async function next() {
   const item = await ask('/reviews/lease', {reviewer: state.reviewer, order: state.order, skipped: state.skipped});
   if (item.status === 204) return showEmpty(item.skipped);
   state.item = item;
+  state.reviewer = $('name-shown').textContent = item.reviewer;  // a key may belong to a reviewer
   state.active = Date.now();
   showItem(item);
 }

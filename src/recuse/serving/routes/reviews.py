@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from recuse.reviews import QueueUnavailable, ReviewConflict, ReviewNotFound, ReviewQueue
 from recuse.reviews.queue import LEASE_SECONDS
+from recuse.serving.access import Role
 from recuse.serving.errors import RequestError
 from recuse.serving.inline_page import inline_page
 from recuse.serving.openapi import review_operations as operations
@@ -35,25 +36,27 @@ async def review() -> Response:
 @router.post("/reviews/lease", **operations.LEASE)
 async def lease(request: Request) -> Response:
     """Give a row to a reviewer; 204 if no row is waiting."""
-    body = await _body(request, {"reviewer": str}, {"order": str, "skipped": bool})
-    queue = _queue(request)
+    name = _name_of_key(request)
+    needed: dict[str, type] = {"reviewer": str} if name is None else {}
+    body = await _body(request, needed, {"order": str, "skipped": bool})
+    queue, reviewer = _queue(request), name or body["reviewer"]
     order, skipped = body.get("order", "saving"), body.get("skipped", False)
-    item = await _call(lambda: queue.lease(body["reviewer"], order, skipped=skipped))
-    counts = await _call(lambda: queue.progress(body["reviewer"].strip()))
+    item = await _call(lambda: queue.lease(reviewer, order, skipped=skipped))
+    counts = await _call(lambda: queue.progress(reviewer.strip()))
     if item is None:
         return Response(status_code=204, headers={"X-Skipped": str(counts.skipped_by_you)})
     values = asdict(item)
     values["lease"] = values.pop("token")
-    return json_response(finite_values({**values, "progress": asdict(counts)}))
+    return json_response(finite_values({**values, "reviewer": reviewer.strip(), "progress": asdict(counts)}))
 
 
 @router.post("/reviews/{review}/answer", **operations.ANSWER)
 async def answer(request: Request, review: str) -> Response:
     """Take an answer; the response shows what the model predicted, and what its decision saved."""
     body = await _body(request, {"lease": str, "value": object}, {"reviewer": str})
-    queue = _queue(request)
+    queue, reviewer = _queue(request), _name_of_key(request) or body.get("reviewer", "").strip()
     outcome = await _call(lambda: queue.answer(review, body["lease"], body["value"]))
-    counts = await _call(lambda: queue.progress(body.get("reviewer", "").strip()))
+    counts = await _call(lambda: queue.progress(reviewer))
     return json_response(finite_values({**asdict(outcome), "progress": asdict(counts)}))
 
 
@@ -86,6 +89,12 @@ def _queue(request: Request) -> ReviewQueue:
     if queue is None:
         raise RequestError(503, "the review queue is not open")
     return queue
+
+
+def _name_of_key(request: Request) -> str | None:
+    """Return the name of the reviewer to whom the key of a request belongs, if it belongs to one."""
+    key = request.state.key
+    return str(key.name) if key is not None and key.role is Role.REVIEW else None
 
 
 async def _call(work: Callable[[], Any]) -> Any:

@@ -1,0 +1,228 @@
+"""The connections of the service: uvicorn's HTTP protocol with limits of size, time and number."""
+
+from __future__ import annotations
+
+import math
+from asyncio import BaseTransport, TimerHandle
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from recuse.serving.errors import error_response
+
+__all__ = ["ConnectionLimits", "LimitedProtocol"]
+
+_HEADER_FRAME = 4  # bytes of ": " and of the line break
+_MOST_FRAMING = 10  # bytes around one byte of a chunked body; a chunk of one byte has six
+_CLOSING_SECONDS = 5.0  # for a client to take the rest of an answer after the service has closed the connection
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """What a client may send, and how long it may take.
+
+    Attributes
+    ----------
+    head_bytes : int
+        Bytes of the request line and the headers.
+    head_seconds : float
+        Time until all of them have come, from the start of the connection or the first byte.
+    message_seconds : float
+        Time for the body, and again for the answer.
+    connections : int
+        Number of open connections. At the limit, the oldest one without a request at work is closed for a new one.
+    """
+
+    head_bytes: int
+    head_seconds: float
+    message_seconds: float
+    connections: int
+
+
+class _Stage(Enum):
+    """How much of a request has come."""
+
+    WAITING = "nothing"
+    HEAD = "a part of the head"
+    BODY = "the head"
+    COMPLETE = "all"
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection of uvicorn that is closed if its client sends too much, or takes too long.
+
+    uvicorn limits neither the size of the head nor the time in which a request must come. All limits here are checked
+    before the application sees anything of the request. A timer is set once for each connection and moved on when it
+    fires, so that a request costs two readings of the loop's clock.
+
+    Parameters
+    ----------
+    limits : ConnectionLimits
+    **uvicorn
+        The arguments of uvicorn's protocol.
+    """
+
+    def __init__(self, limits: ConnectionLimits, **uvicorn: Any) -> None:
+        super().__init__(**uvicorn)
+        self._limits = limits
+        self._stage = _Stage.WAITING
+        self._head_received = self._head_parsed = self._body_parsed = self._body_received = 0
+        self._begun = 0  # requests in the bytes that came last
+        self._refused = False
+        self._lost = False
+        self._deadline = math.inf
+        self._timer: TimerHandle | None = None
+        self.opened = self.loop.time()
+
+    @property
+    def at_work(self) -> bool:
+        """Whether the application works on a whole request of this connection."""
+        return self._stage is _Stage.COMPLETE and not self._answered
+
+    @property
+    def _answered(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Start to wait for a request, if there is room for the connection."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._expect(self._limits.head_seconds)
+        if len(self.connections) > self._limits.connections:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has come, unless it is more than the limits allow."""
+        if self._refused or self._lost:
+            return
+        before = self._stage
+        if before is _Stage.HEAD:
+            self._head_received += len(data)  # the parser reports a header when it has all of it
+        elif before is _Stage.BODY:
+            self._body_received += len(data)
+        self._begun = 0
+        if self._head_received <= self._limits.head_bytes:
+            super().data_received(data)
+        if self._begun == 1 and self._stage is _Stage.HEAD and before in (_Stage.WAITING, _Stage.COMPLETE):
+            self._head_received = len(data)  # all of it belongs to this head
+        self._check_limits(before)
+
+    def _check_limits(self, before: _Stage) -> None:
+        """Close the connection after too many bytes; otherwise set the time for the rest if a new stage was reached."""
+        if self._refused or self._head_received > self._limits.head_bytes:
+            self._refuse_head()
+        elif self._body_received > self._limits.head_bytes + _MOST_FRAMING * self._body_parsed:
+            self._close("framing", "a body with too much framing")
+        elif self._stage is not before or self._stage is _Stage.COMPLETE:
+            self._expect_rest()
+
+    def on_message_begin(self) -> None:
+        """Start a request."""
+        self._stage = _Stage.HEAD
+        self._begun += 1
+        self._head_received = self._head_parsed = self._body_parsed = self._body_received = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Count and keep a part of the request line."""
+        self._head_parsed += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count and keep a header; those after a chunked body are left out."""
+        if self._stage is _Stage.HEAD and not self._refused:
+            self._head_parsed += len(name) + len(value) + _HEADER_FRAME
+            if self._head_parsed > self._limits.head_bytes:
+                self._refused = True
+            else:
+                super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Hand the request to the application."""
+        self._stage = _Stage.BODY
+        if not self._refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Count and keep a part of the body."""
+        self._body_parsed += len(body)
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._stage = _Stage.COMPLETE
+        if not self._refused:
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Give the next request of a pipeline its own time."""
+        self._deadline = self.loop.time() + self._limits.message_seconds
+        super().on_response_complete()
+
+    def _expect_rest(self) -> None:
+        """Wait for the rest of the head, or for the body and the answer; after stray bytes, for a request."""
+        waits_for_head = self._stage is _Stage.HEAD or (self._stage is _Stage.COMPLETE and self._answered)
+        self._expect(self._limits.head_seconds if waits_for_head else self._limits.message_seconds)
+
+    def _expect(self, seconds: float) -> None:
+        """Close the connection after some seconds, unless what is awaited has come."""
+        self._deadline = self.loop.time() + seconds
+        if self._timer is not None and self._timer.when() > self._deadline:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer = self.loop.call_at(self._deadline, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._lost:
+            return
+        if self.loop.time() < self._deadline:
+            self._timer = self.loop.call_at(self._deadline, self._check_deadline)
+        elif self.transport.is_closing():
+            self.transport.abort()  # the client does not take the rest of the answer
+        elif self._stage is _Stage.HEAD and not self._answered:
+            self._expect(self._limits.head_seconds)  # the request before it is at work, so nothing is read
+        elif self._stage is not _Stage.COMPLETE or not self._answered:  # uvicorn closes connections without a request
+            self._time_out()
+
+    def _time_out(self) -> None:
+        if self._answered and self._stage in (_Stage.WAITING, _Stage.HEAD):
+            self._answer(408, f"the head of a request must come within {self._limits.head_seconds:g} seconds")
+        self._close("unfinished", "a request that was not sent or an answer that was not taken in time")
+
+    def _refuse_head(self) -> None:
+        self._refused = True
+        self._answer(431, f"the head of a request may have at most {self._limits.head_bytes} bytes")
+        self._close("head", "a request with too large a head")
+
+    def _make_room(self) -> None:
+        """Close the oldest connection without a request at work; if there is none, this one."""
+        idle = [each for each in self.connections if isinstance(each, LimitedProtocol) and not each.at_work]
+        oldest = min(idle, key=lambda each: each.opened, default=self)
+        if oldest is self:
+            self._answer(503, f"{len(self.connections) - 1} connections are open: try again soon")
+        oldest._close("connections", "a connection, to make room for another")
+
+    def _answer(self, status: int, sentence: str) -> None:
+        """Answer with an error before the application has seen a request."""
+        response = error_response(status, sentence, {"Connection": "close"})
+        head = b"".join(b"%s: %s\r\n" % pair for pair in response.raw_headers)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(response.body))
+
+    def _close(self, reason: str, what: str) -> None:
+        """Close the connection, and count and log why."""
+        self._refused = True
+        self.app_state["refusals"].note(reason, f"closed {what}", self.client)
+        self.connections.discard(self)
+        self.transport.close()
+        self._expect(_CLOSING_SECONDS)
