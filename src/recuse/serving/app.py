@@ -23,6 +23,7 @@ from recuse.serving.guard import Guard
 from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi.examples import describe_with_examples
+from recuse.serving.payloads.limits import RowLimits
 from recuse.serving.routes import docs, inference, invocations, metrics, models, page, predict
 from recuse.serving.settings import Settings
 
@@ -77,7 +78,9 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = ServiceMetrics()
-    app.state.models = ModelStore(settings.models, training, on_change=app.state.metrics.loaded)
+    app.state.limits = RowLimits(settings.max_rows, settings.max_cells)
+    app.state.body_bytes = 0  # of the requests that are read or decided now
+    app.state.models = ModelStore(settings.models, training, settings.certificates, app.state.metrics.loaded)
     for name in training:
         check_training_rows(app.state.models.get(name))
     app.state.queue = None  # opened when the application starts
@@ -109,6 +112,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open what the application holds while it runs, and close it at the end."""
     state = app.state
     state.threads = ThreadPoolExecutor(state.settings.threads, thread_name_prefix="decide")
+    state.large = ThreadPoolExecutor(1, thread_name_prefix="decide-large")
     if state.settings.queue is not None:
         from recuse.reviews import ReviewQueue
 
@@ -123,6 +127,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         with suppress(asyncio.CancelledError):
             await digesting
         state.threads.shutdown()
+        state.large.shutdown()
         if state.queue is not None:
             state.queue.close()
 

@@ -23,10 +23,14 @@ class Settings:
         Share of the accepted rows that go to the queue at random.
     training : mapping of str to Path
         Tables of training rows by name of the model, to explain decisions.
+    certificates : mapping of str to int
+        Number of the certificate, from 1, at whose threshold a model is served, by name of the model.
     api_key : str, optional
         Requests need it in the header `Authorization: Bearer KEY` or `X-API-Key: KEY`.
     max_rows : int, default=10_000
         Rows in one request.
+    max_cells : int, default=1_000_000
+        Rows of one request times columns of the model.
     max_bytes : int, default=16 MiB
         Size of the body of one request.
     timeout : float, default=30.0
@@ -49,8 +53,10 @@ class Settings:
     queue: Path | None = None
     audit_share: float = 0.0
     training: Mapping[str, Path] = field(default_factory=dict)
+    certificates: Mapping[str, int] = field(default_factory=dict)
     api_key: str | None = field(default=None, repr=False)
     max_rows: int = 10_000
+    max_cells: int = 1_000_000
     max_bytes: int = 16 * 2**20
     timeout: float = 30.0
     max_requests: int = 256
@@ -60,7 +66,7 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.models:
             raise ValueError("the service needs at least one model file, got none")
-        for name in ("max_rows", "max_bytes", "max_requests", "threads"):
+        for name in ("max_rows", "max_cells", "max_bytes", "max_requests", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not self.timeout > 0:
@@ -69,11 +75,10 @@ class Settings:
             raise ValueError(f"audit_share must be within 0 to 1, got {self.audit_share}")
         if self.api_key is not None and not self.api_key.strip():
             raise ValueError("the API key must not be empty")
-        unknown = [name for name in self.training if name not in self.models]
-        if unknown:
-            raise ValueError(
-                f"training rows need a model of their name, one of {list(self.models)}, got {unknown[0]!r}"
-            )
+        for kind, given in (("training rows", self.training), ("certificates", self.certificates)):
+            unknown = [name for name in given if name not in self.models]
+            if unknown:
+                raise ValueError(f"{kind} need a model of their name, one of {list(self.models)}, got {unknown[0]!r}")
 
 
 def models_by_name(paths: Iterable[Path]) -> dict[str, Path]:

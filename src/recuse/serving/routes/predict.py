@@ -13,7 +13,9 @@ from recuse.serving.explanation import add_explanations, check_count
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
 from recuse.serving.payloads.bodies import check_cost, table_of_records
+from recuse.serving.payloads.limits import RowLimits
 from recuse.serving.payloads.parsing import parse_json
+from recuse.serving.payloads.reading import RowReading, check_lenient
 from recuse.serving.payloads.records import json_response, records_of
 
 __all__ = ["router"]
@@ -29,18 +31,18 @@ async def predict(request: Request) -> Response:
     if query.get("explain", "false") not in ("true", "false"):
         raise RequestError(422, f"explain must be true or false, got {query['explain']!r:.80}")
     explain = query.get("explain") == "true"
-    decided = await decide_body(request, partial(_read, loaded, explain))
+    decided = await decide_body(request, partial(_read, loaded, request.app.state.limits, explain))
     return await (_explain(request, decided) if explain else respond(request, decided, _write))
 
 
-def _read(loaded: LoadedModel, explain: bool, body: bytes) -> Question:
-    content = parse_json(body)
+def _read(loaded: LoadedModel, limits: RowLimits, explain: bool, body: bytes) -> Question:
+    content = parse_json(body, limits=limits)
     if not isinstance(content, dict) or ("row" in content) == ("rows" in content):
         raise RequestError(422, 'the body must be an object with either "row" or "rows"')
     rows = [content["row"]] if "row" in content else content["rows"]
-    table = table_of_records(loaded, rows)
-    if explain:
+    if explain and isinstance(rows, list):
         check_count(len(rows))
+    table = table_of_records(RowReading(loaded, limits, check_lenient(content.get("lenient", False))), rows)
     record = content.get("record", True)
     if not isinstance(record, bool):
         raise RequestError(422, f"record must be true or false, got {record!r:.80}")
@@ -66,4 +68,6 @@ async def _explain(request: Request, decided: Decided) -> Response:
 
 
 def _response(loaded: LoadedModel, records: list[dict[str, Any]]) -> Response:
-    return json_response({"model": loaded.name, "version": loaded.version, "decisions": records})
+    in_force = None if loaded.certificate is None else loaded.certificate.number
+    served = {"model": loaded.name, "version": loaded.version, "certificate": in_force}
+    return json_response({**served, "decisions": records})
