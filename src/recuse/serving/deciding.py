@@ -113,6 +113,8 @@ async def decide_body(request: Request, read: Callable[[bytes], Question]) -> De
     if state.queue is not None and decided.question.record and decided.question.loaded.reads_rows:
         decided.reviews[:] = await _record(state.queue, decided)
     state.metrics.add(decided)
+    if len(body) > _LARGE_BYTES:
+        state.large.submit(state.metrics.digest)  # before the next large body, since the metrics keep rows until then
     return decided
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from recuse.model_file.schema import ColumnSchema
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.payloads.parsing import decode_text
 from recuse.serving.payloads.reading import RowReading
 
@@ -29,7 +29,7 @@ def check_cost(cost: Any) -> Any:
     costs = cost if isinstance(cost, list) else [] if cost is None else [cost]
     wrong = [each for each in costs if type(each) not in (int, float)]
     if wrong or cost == []:
-        raise RequestError(422, f"cost must be a number or one number for each row, got {cost!r:.80}")
+        raise RequestError(422, f"cost must be a number or one number for each row, got {shown(cost)}")
     return cost
 
 
@@ -108,7 +108,7 @@ def table_of_csv(reading: RowReading, body: bytes) -> Any:
     if not rows:
         raise RequestError(422, f"the body must have a header and at least one row, got {int(bool(header))} lines")
     if len(header) == 1 and header[0] not in kinds and re.search(r"[;\t]", header[0]):
-        raise RequestError(422, f"the cells of a line must be separated by commas, got the header {header[0]!r:.80}")
+        raise RequestError(422, f"the cells of a line must be separated by commas, got the header {shown(header[0])}")
     if header[0] == "" and len(header) > 1:
         header, rows = header[1:], [row[1:] for row in rows]
     return table_of_lists(reading, rows, header)
@@ -158,7 +158,7 @@ def _frame(columns: Mapping[str | int, Sequence[Any]]) -> Any:
 def _check_cells(cells: Iterable[Any]) -> None:
     for cell in cells:
         if type(cell) in (dict, list):
-            raise RequestError(422, f"values must be numbers, text, true, false or null, got {cell!r:.80}")
+            raise RequestError(422, f"values must be numbers, text, true, false or null, got {shown(cell)}")
 
 
 def _names(reading: RowReading) -> Mapping[str, str | int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +13,10 @@ __all__ = ["RowLimits"]
 
 _BLOCK = 2**16  # bytes that are looked at in one go, so that other threads need not wait
 _COLUMNS = 20_000  # names and tensors that a body may have beside its rows
+_TEXT = 2**17  # bytes of one text, as in a cell of CSV
 _QUOTE = ord('"')
-_STRUCTURE = np.zeros(256, np.bool_)
-_STRUCTURE[list(b"{[,:")] = True
+_COLON = ord(":")
+_BRACE, _VALUE = np.isin(np.arange(256), list(b"{}")), np.isin(np.arange(256), list(b"{[,:"))
 
 
 @dataclass(frozen=True)
@@ -61,19 +63,38 @@ class RowLimits:
         A value takes many times the memory of its text. Each one follows a brace, a bracket, a comma or a colon.
         """
         most = 2 * self.cells + 4 * self.rows + _COLUMNS
-        if (found := _count_structure(body)) > most:
-            raise RequestError(
-                413, f"a request may have at most {self.rows} rows and {self.cells} cells, got about {found} values"
-            )
+        found = _measure(body)
+        if found.values > most:
+            rule = f"a request may have at most {self.rows} rows and {self.cells} cells"
+            raise RequestError(413, f"{rule}, got about {found.values} values")
+        if found.names > _COLUMNS:
+            raise RequestError(413, f"a row may have at most {_COLUMNS} columns, got {found.names}")
+        if found.text > _TEXT:
+            raise RequestError(413, f"a text may have at most {_TEXT} bytes, got {found.text}")
 
 
-def _count_structure(body: bytes) -> int:
-    """Count braces, brackets, commas and colons of JSON outside of texts."""
+class _Measured(NamedTuple):
+    """Sizes in a text of JSON: about how many values, names of the largest object, and bytes of the longest text."""
+
+    values: int
+    names: int
+    text: int
+
+
+def _measure(body: bytes) -> _Measured:
     bare = body.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in body else body
-    inside, count = False, 0
+    values, names, text = 0, 0, 0
+    inside, run, last = False, 0, -1  # in a text; names since the last brace; the last byte outside of texts
     for start in range(0, len(bare), _BLOCK):
         block = np.frombuffer(bare, np.uint8, min(_BLOCK, len(bare) - start), start)
-        text = np.logical_xor.accumulate(block == _QUOTE) ^ inside
-        count += int(np.count_nonzero(_STRUCTURE[block] & ~text))
-        inside = bool(text[-1])
-    return count
+        in_text = np.logical_xor.accumulate(block == _QUOTE) ^ inside
+        inside = bool(in_text[-1])
+        places = np.flatnonzero(~in_text)
+        gaps = np.diff(places + start, prepend=last, append=start + len(block))
+        text, last = max(text, int(gaps.max()) - 2), start + int(places[-1]) if len(places) else last
+        block = block[places]
+        values += int(np.count_nonzero(_VALUE[block]))
+        colons = np.cumsum(block == _COLON)
+        runs = np.diff(colons[_BRACE[block]], prepend=-run, append=colons[-1] if len(colons) else 0)
+        names, run = max(names, int(runs.max())), int(runs[-1])
+    return _Measured(values, names, text)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.payloads.limits import RowLimits
 
 __all__ = ["decode_text", "parse_json"]
 
+_MOST_DIGITS = 400
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -26,12 +30,13 @@ def parse_json(body: bytes, *, nan_is_missing: bool = False, limits: RowLimits |
     {'row': {'weight': 3000}}
     """
     decoder = _LENIENT if nan_is_missing else _STRICT
-    if limits is not None and len(body) > limits.objects:  # a smaller one cannot have that many
+    large = limits is not None and len(body) > limits.objects  # a smaller one cannot have that many
+    if limits is not None and large:
         limits.check_json(body)
-        decoder = _decoder(decoder.parse_constant, _ObjectCount(limits))
-    text = decode_text(body)
+        decoder = _decoder(decoder.parse_constant, _ObjectCount(limits), _bounded_int)
     try:
-        parsed = decoder.decode(text)
+        with _no_collections() if large else nullcontext():
+            parsed = decoder.decode(decode_text(body))
     except RecursionError as error:
         raise RequestError(400, "the body must be JSON: nested too deeply") from error
     except json.JSONDecodeError as error:
@@ -79,7 +84,7 @@ def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for name, _ in pairs:
             twice = name if name in seen else twice
             seen.add(name)
-        raise RequestError(400, f"the body must be JSON with different names in each object, got {twice!r:.80} twice")
+        raise RequestError(400, f"the body must be JSON with different names in each object, got {shown(twice)} twice")
     return made
 
 
@@ -99,8 +104,27 @@ class _ObjectCount:
         return _different(pairs)
 
 
-def _decoder(parse_constant: Any, make_object: Any) -> json.JSONDecoder:
-    return json.JSONDecoder(parse_constant=parse_constant, object_pairs_hook=make_object)
+def _bounded_int(digits: str) -> int:
+    """Return a whole number; a long one takes long to convert, and is too large for every column."""
+    if len(digits) > _MOST_DIGITS:
+        raise RequestError(422, "numbers must be below 1.8e308 in size, got a larger one")
+    return int(digits)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep Python from looking for garbage among the values that are made, which takes longer than to make them."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _decoder(parse_constant: Any, make_object: Any, parse_int: Any = None) -> json.JSONDecoder:
+    return json.JSONDecoder(parse_constant=parse_constant, object_pairs_hook=make_object, parse_int=parse_int)
 
 
 _STRICT = _decoder(_no_constant, _different)  # made once: that takes longer than to parse a row

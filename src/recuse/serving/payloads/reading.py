@@ -9,7 +9,7 @@ from typing import Any
 
 from recuse.model_file.schema import TableSchema
 from recuse.phrases import short
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.payloads.limits import RowLimits
 
@@ -93,4 +93,4 @@ def check_lenient(value: Any) -> bool:
     known = {"true": True, "false": False}
     if isinstance(value, bool) or (isinstance(value, str) and value in known):
         return value is True or value == "true"
-    raise RequestError(422, f"lenient must be true or false, got {value!r:.80}")
+    raise RequestError(422, f"lenient must be true or false, got {shown(value)}")

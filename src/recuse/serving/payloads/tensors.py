@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.payloads.records import finite
 
 __all__ = ["Tensor", "json_tensor", "raw_bytes", "read_tensors"]
@@ -105,11 +105,11 @@ def _described(tensor: Any) -> tuple[str, tuple[int, ...], str]:
     sizes = shape if isinstance(shape, list) and 1 <= len(shape) <= _MOST_AXES else [-1]
     if not all(type(size) is int and 1 <= size < 2**31 for size in sizes):
         raise RequestError(
-            400, f"input {name!r:.80} must have a shape of 1 to {_MOST_AXES} sizes > 0, got {shape!r:.80}"
+            400, f"input {name!r:.80} must have a shape of 1 to {_MOST_AXES} sizes > 0, got {shown(shape)}"
         )
     if not isinstance(datatype, str) or (datatype != "BYTES" and datatype not in _NUMBERS):
         known = ", ".join(["BYTES", *_NUMBERS])
-        raise RequestError(400, f"input {name!r:.80} must have a datatype of {known}, got {datatype!r:.80}")
+        raise RequestError(400, f"input {name!r:.80} must have a datatype of {known}, got {shown(datatype)}")
     if not isinstance(tensor.get("parameters") or {}, dict):
         raise RequestError(400, f"the parameters of input {name!r:.80} must be an object")
     return name, tuple(sizes), datatype
@@ -125,7 +125,7 @@ def _json_cells(data: Any, name: str, datatype: str) -> list[Any]:
         limits = np.iinfo(_NUMBERS[datatype])
         wrong = [cell for cell in cells if cell is not None and not limits.min <= cell <= limits.max]
     if wrong:
-        raise RequestError(400, f"input {name!r:.80} of type {datatype} cannot hold {wrong[0]!r:.80}")
+        raise RequestError(400, f"input {name!r:.80} of type {datatype} cannot hold {shown(wrong[0])}")
     return cells
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from recuse._version import __version__
 from recuse.model_file.schema import ImageSchema
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
 from recuse.serving.payloads.bodies import table_of_columns
@@ -133,7 +133,7 @@ def _question(reading: RowReading, content: dict[str, Any], raw: bytes) -> Quest
         tensors = [tensor for tensor in tensors if tensor.name != _COST]
         cost = given[0].column() if given else cost
     if any(type(each) not in (int, float) for each in (cost if isinstance(cost, list) else [cost]) if cost is not None):
-        raise RequestError(400, f"cost must be a number or one number for each row, got {cost!r:.80}")
+        raise RequestError(400, f"cost must be a number or one number for each row, got {shown(cost)}")
     return Question(loaded, _table(reading, tensors), cost)
 
 
@@ -223,7 +223,7 @@ def _requested(loaded: LoadedModel, content: dict[str, Any]) -> list[tuple[str, 
             or not isinstance(parameters, dict)
             or "classification" in parameters
         ):
-            raise RequestError(400, f"outputs must be tensors of {', '.join(known)}, got {output!r:.80}")
+            raise RequestError(400, f"outputs must be tensors of {', '.join(known)}, got {shown(output)}")
         requested.append((name, parameters.get("binary_data", binary) is True))
     return requested
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from recuse._version import __version__
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.openapi import operations
 from recuse.serving.payloads.bodies import (
     check_cost,
@@ -35,7 +35,7 @@ async def invocations(request: Request) -> Response:
     loaded = find_model(request.app.state, request.query_params.get("model"))
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind not in ("application/json", "text/csv"):
-        raise RequestError(415, f"the content type must be application/json or text/csv, got {kind!r:.80}")
+        raise RequestError(415, f"the content type must be application/json or text/csv, got {shown(kind)}")
     read = _read_csv if kind == "text/csv" else _read_json
     lenient = check_lenient(request.query_params.get("lenient", False))
     reading = RowReading(loaded, request.app.state.limits, lenient)
@@ -59,7 +59,7 @@ def _cost(params: Any) -> Any:
     if params is None:
         return None
     if not isinstance(params, dict) or not params.keys() <= {"cost"}:
-        raise RequestError(422, f"params may be an object with cost and nothing else, got {params!r:.80}")
+        raise RequestError(422, f"params may be an object with cost and nothing else, got {shown(params)}")
     return check_cost(params.get("cost"))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.explanation import add_explanations, check_count
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
@@ -29,7 +29,7 @@ async def predict(request: Request) -> Response:
     query = request.query_params
     loaded = find_model(request.app.state, query.get("model"))
     if query.get("explain", "false") not in ("true", "false"):
-        raise RequestError(422, f"explain must be true or false, got {query['explain']!r:.80}")
+        raise RequestError(422, f"explain must be true or false, got {shown(query['explain'])}")
     explain = query.get("explain") == "true"
     decided = await decide_body(request, partial(_read, loaded, request.app.state.limits, explain))
     return await (_explain(request, decided) if explain else respond(request, decided, _write))
@@ -45,7 +45,7 @@ def _read(loaded: LoadedModel, limits: RowLimits, explain: bool, body: bytes) ->
     table = table_of_records(RowReading(loaded, limits, check_lenient(content.get("lenient", False))), rows)
     record = content.get("record", True)
     if not isinstance(record, bool):
-        raise RequestError(422, f"record must be true or false, got {record!r:.80}")
+        raise RequestError(422, f"record must be true or false, got {shown(record)}")
     return Question(loaded, table, check_cost(content.get("cost")), _ids(content.get("ids"), len(rows)), record)
 
 
@@ -53,7 +53,7 @@ def _ids(ids: Any, count: int) -> list[str] | None:
     if ids is None:
         return None
     if not isinstance(ids, list) or len(ids) != count or not all(isinstance(key, str) for key in ids):
-        raise RequestError(422, f"ids must be one text for each of {count} rows, got {ids!r:.80}")
+        raise RequestError(422, f"ids must be one text for each of {count} rows, got {shown(ids)}")
     return ids
 
 

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from recuse.reviews import QueueUnavailable, ReviewConflict, ReviewNotFound, ReviewQueue
 from recuse.reviews.queue import LEASE_SECONDS
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.inline_page import inline_page
 from recuse.serving.openapi import review_operations as operations
 from recuse.serving.payloads.parsing import parse_json
@@ -106,5 +106,5 @@ async def _body(request: Request, needed: dict[str, type], optional: dict[str, t
         if name not in body and name in needed:
             raise RequestError(422, f"the body must have {name!r}")
         if name in body and not isinstance(body[name], kind):
-            raise RequestError(422, f"{name} must be {_KINDS[kind]}, got {body[name]!r:.80}")
+            raise RequestError(422, f"{name} must be {_KINDS[kind]}, got {shown(body[name])}")
     return body
