@@ -83,7 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.models = ModelStore(settings.models, training, settings.certificates, app.state.metrics.loaded)
     for name in training:
         check_training_rows(app.state.models.get(name))
-    app.state.queue = None  # opened when the application starts
+    app.state.queue = app.state.queue_state = None  # opened when the application starts
     if settings.queue is not None:
         prepare(settings.queue)  # raises an error if it is something else
     for router in _routers(settings):
@@ -115,8 +115,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     state.large = ThreadPoolExecutor(1, thread_name_prefix="decide-large")
     if state.settings.queue is not None:
         from recuse.reviews import ReviewQueue
+        from recuse.serving.queue_state import QueueState
 
         state.queue = ReviewQueue.open(state.settings.queue, audit_share=state.settings.audit_share)
+        state.queue_state = QueueState(state.queue)
     digesting = asyncio.create_task(_digest(state))
     state.models.watch(state.settings.reload_seconds)
     try:

@@ -111,7 +111,7 @@ async def decide_body(request: Request, read: Callable[[bytes], Question]) -> De
             threads = state.threads if len(body) <= _LARGE_BYTES else state.large
             decided = await run_in_thread(request, threads, partial(_decide, read, body))
     if state.queue is not None and decided.question.record and decided.question.loaded.reads_rows:
-        decided.reviews[:] = await _record(state.queue, decided)
+        decided.reviews[:] = await _record(state, decided)
     state.metrics.add(decided)
     if len(body) > _LARGE_BYTES:
         state.large.submit(state.metrics.digest)  # before the next large body, since the metrics keep rows until then
@@ -156,15 +156,16 @@ class _Bodies:
         return b"".join(chunks)
 
 
-async def _record(queue: Any, decided: Decided) -> list[str | None]:
+async def _record(state: State, decided: Decided) -> list[str | None]:
     """Return the identifiers of the rows in the queue, which has them on the disk."""
     question = decided.question
     table = [question.table] if isinstance(question.table, Mapping) else question.table
     deciding = _RecordedModel.of(question.loaded)
     try:
-        reviews: list[str | None] = await queue.record(
-            deciding, table, decided.decision, decided.expected_loss, question.ids
-        )
+        async with state.queue_state.used(writes=True):
+            reviews: list[str | None] = await state.queue.record(
+                deciding, table, decided.decision, decided.expected_loss, question.ids
+            )
     except ValueError as error:
         raise RequestError(422, str(error)) from error
     except OSError as error:

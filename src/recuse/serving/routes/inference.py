@@ -52,8 +52,11 @@ async def live() -> Response:
 
 
 @router.get("/health/ready", **operations.READY)
-async def ready() -> Response:
-    """Say that all models can decide."""
+async def ready(request: Request) -> Response:
+    """Say that all models can decide, and that the review queue can be written."""
+    state = request.app.state.queue_state
+    if state is not None and not await state.is_ready():
+        raise RequestError(503, "the review queue cannot be written: the log says why")
     return json_response({"ready": True})
 
 

@@ -38,8 +38,8 @@ async def lease(request: Request) -> Response:
     body = await _body(request, {"reviewer": str}, {"order": str, "skipped": bool})
     queue = _queue(request)
     order, skipped = body.get("order", "saving"), body.get("skipped", False)
-    item = await _call(lambda: queue.lease(body["reviewer"], order, skipped=skipped))
-    counts = await _call(lambda: queue.progress(body["reviewer"].strip()))
+    item = await _call(request, lambda: queue.lease(body["reviewer"], order, skipped=skipped))
+    counts = await _call(request, lambda: queue.progress(body["reviewer"].strip()))
     if item is None:
         return Response(status_code=204, headers={"X-Skipped": str(counts.skipped_by_you)})
     values = asdict(item)
@@ -52,8 +52,8 @@ async def answer(request: Request, review: str) -> Response:
     """Take an answer; the response shows what the model predicted, and what its decision saved."""
     body = await _body(request, {"lease": str, "value": object}, {"reviewer": str})
     queue = _queue(request)
-    outcome = await _call(lambda: queue.answer(review, body["lease"], body["value"]))
-    counts = await _call(lambda: queue.progress(body.get("reviewer", "").strip()))
+    outcome = await _call(request, lambda: queue.answer(review, body["lease"], body["value"]))
+    counts = await _call(request, lambda: queue.progress(body.get("reviewer", "").strip()))
     return json_response(finite_values({**asdict(outcome), "progress": asdict(counts)}))
 
 
@@ -62,7 +62,7 @@ async def release(request: Request, review: str) -> Response:
     """Give a row back; with `skip`, the reviewer does not get it again."""
     body = await _body(request, {"lease": str}, {"skip": bool})
     queue = _queue(request)
-    await _call(lambda: queue.release(review, body["lease"], skip=body.get("skip", False)))
+    await _call(request, lambda: queue.release(review, body["lease"], skip=body.get("skip", False)))
     return Response(status_code=204)
 
 
@@ -71,14 +71,14 @@ async def renew(request: Request, review: str) -> Response:
     """Extend a lease."""
     body = await _body(request, {"lease": str}, {})
     queue = _queue(request)
-    expires = await _call(lambda: queue.renew(review, body["lease"]))
+    expires = await _call(request, lambda: queue.renew(review, body["lease"]))
     return json_response({"expires": expires, "seconds": LEASE_SECONDS})
 
 
 @router.get("/reviews/summary", **operations.SUMMARY)
 async def summary(request: Request) -> Response:
     """Return counts and estimates of the losses."""
-    return json_response(await _call(_queue(request).summary))
+    return json_response(await _call(request, _queue(request).summary))
 
 
 def _queue(request: Request) -> ReviewQueue:
@@ -88,10 +88,11 @@ def _queue(request: Request) -> ReviewQueue:
     return queue
 
 
-async def _call(work: Callable[[], Any]) -> Any:
+async def _call(request: Request, work: Callable[[], Any]) -> Any:
     """Run a method of the queue in a thread, and answer its errors with one sentence."""
     try:
-        return await run_in_threadpool(work)
+        async with request.app.state.queue_state.used(writes=False):  # some only read
+            return await run_in_threadpool(work)
     except (ValueError, OSError) as error:
         status = 503 if isinstance(error, OSError) else 422
         raise RequestError(_STATUS.get(type(error), status), str(error)) from error
