@@ -19,11 +19,13 @@ def test_the_api_key_is_needed_for_all_but_pages_and_health(serve):
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == "Bearer"
         assert client.get(path, headers={"X-API-Key": "secret key"}).status_code == 200
-    assert client.post("/predict", json={"row": {}}).status_code == 401
+    assert client.post("/predict", json={"row": {"weight": 3000}}).status_code == 401
     for headers in ({"Authorization": "Bearer secret key"}, {"authorization": "bearer secret key"}):
-        assert client.post("/predict", json={"row": {}}, headers=headers).status_code == 200
+        assert client.post("/predict", json={"row": {"weight": 3000}}, headers=headers).status_code == 200
     for wrong in ("Bearer secret", "Bearer", "Basic secret key", "secret key"):
-        assert client.post("/predict", json={"row": {}}, headers={"Authorization": wrong}).status_code == 401
+        assert (
+            client.post("/predict", json={"row": {"weight": 3000}}, headers={"Authorization": wrong}).status_code == 401
+        )
     assert client.get("/models", headers={"X-API-Key": "ä".encode()}).status_code == 401
     for path in OPEN_PATHS - {"/", "/review"}:
         assert client.get(path).status_code == 200
@@ -36,7 +38,7 @@ def test_a_key_may_have_any_characters(serve):
 
 
 def test_the_size_of_a_body_is_limited_with_and_without_its_length(serve):
-    client, body = serve("cars", max_bytes=1000), json.dumps({"row": {}}).encode() + b" " * 1000
+    client, body = serve("cars", max_bytes=1000), json.dumps({"row": {"weight": 3000}}).encode() + b" " * 1000
     assert client.post("/predict", content=body).status_code == 413
 
     def pieces():
@@ -52,15 +54,18 @@ def test_the_size_of_a_body_is_limited_with_and_without_its_length(serve):
 
 def test_the_number_of_rows_is_limited(serve):
     client = serve("cars", max_rows=3)
-    assert client.post("/predict", json={"rows": [{}] * 3}).status_code == 200
-    answer = client.post("/predict", json={"rows": [{}] * 4})
+    assert client.post("/predict", json={"rows": [{"weight": 1}] * 3}).status_code == 200
+    answer = client.post("/predict", json={"rows": [{"weight": 1}] * 4})
     assert (answer.status_code, answer.json()) == (413, {"error": "a request may have at most 3 rows, got 4"})
 
 
 def test_pages_of_other_sites_may_not_write(serve):
     client = serve("cars")
     for site, status in (("cross-site", 403), ("same-origin", 200), ("none", 200)):
-        assert client.post("/predict", json={"row": {}}, headers={"sec-fetch-site": site}).status_code == status
+        assert (
+            client.post("/predict", json={"row": {"weight": 3000}}, headers={"sec-fetch-site": site}).status_code
+            == status
+        )
     assert client.get("/models", headers={"sec-fetch-site": "cross-site"}).status_code == 200
 
 
@@ -99,7 +104,7 @@ def slow_body(release):
     async def pieces():
         yield b'{"row": '
         await release.wait()
-        yield b"{}}"
+        yield b'{"weight": 3000}}'
 
     return pieces()
 

@@ -209,7 +209,7 @@ def test_images_are_one_tensor(tmp_path):
         outputs = client.post("/v2/models/tissue/infer", **request).json()["outputs"]
         expected = recuse.load(tmp_path / "tissue.recuse").decide(np.asarray(images[:2], dtype=np.float32))
         assert outputs[0]["data"] == expected.prediction.tolist()
-        assert client.post("/predict", json={"row": {}}).status_code == 422
+        assert client.post("/predict", json={"row": {"weight": 3000}}).status_code == 422
         assert client.get("/metrics").status_code == client.get("/openapi.json").status_code == 200
     with_queue = Settings({"tissue": tmp_path / "tissue.recuse"}, queue=tmp_path / "reviews.sqlite", audit_share=1.0)
     with TestClient(create_app(with_queue)) as client:  # which holds rows of tables only

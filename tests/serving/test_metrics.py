@@ -26,7 +26,7 @@ def test_requests_and_decisions_are_counted(serve):
     client = serve("risk")
     decisions = client.post("/predict", json={"rows": records(ROWS.head(30))}).json()["decisions"]
     client.post("/predict", json={"row": 1})
-    client.post("/invocations", json={"dataframe_records": [{}]})
+    client.post("/invocations", json={"dataframe_records": [{"weight": None}]})
     client.get("/somewhere")
     found = samples(client)
     assert found["recuse_request_seconds_count", "/predict", "200"] == 1
@@ -97,7 +97,7 @@ def test_the_window_is_bounded(models):
 
 def test_the_rows_of_a_new_version_start_a_new_window(serve, models, tmp_path):
     client = serve("cars")
-    client.post("/predict", json={"row": {}})
+    client.post("/predict", json={"row": {"weight": None}})
     assert samples(client)["recuse_column_drift", "weight", "cars", "new missing value"] == 1
     other = LoadedModel.read("cars", models / "cars_again.recuse")
     metrics, old = client.app.state.metrics, client.app.state.models.get("cars")

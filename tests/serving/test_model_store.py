@@ -71,6 +71,23 @@ def test_a_damaged_file_is_reported_once_and_the_old_model_stays(path, models, d
     assert store.reload() == ["cars"]
 
 
+def test_a_file_that_cannot_be_opened_for_now_is_tried_again(path, models, caplog):
+    resource = pytest.importorskip("resource")
+    store = ModelStore({"cars": path})
+    old = store.get()
+    replace(path, models / "cars_again.recuse")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))  # too many open files
+    try:
+        assert store.reload() == store.reload() == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert store.get() is old
+    assert caplog.text.count("was not replaced") == 1
+    assert store.reload() == ["cars"]
+    assert store.reload() == []
+
+
 def test_a_removed_file_is_reported_once_and_the_model_stays(path, models, caplog):
     store = ModelStore({"cars": path})
     old = store.get()

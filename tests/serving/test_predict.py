@@ -38,19 +38,20 @@ def test_one_row_gets_the_decision_that_it_gets_among_others(serve):
         assert alone[0]["prediction"] == pytest.approx(expected["prediction"], rel=1e-12)
 
 
-def test_absent_columns_are_missing_values_and_other_columns_are_ignored(serve, row):
+def test_absent_columns_are_missing_values_and_a_lenient_request_may_have_others(serve, row):
     client = serve("risk")
     whole = {**row, "town": None, "weight": None}
     less = {name: cell for name, cell in whole.items() if cell is not None}
-    answers = [client.post("/predict", json={"row": each}).json() for each in (whole, less, {**less, "other": "x"})]
+    bodies = [{"row": whole}, {"row": less}, {"row": {**less, "other": "x"}, "lenient": True}]
+    answers = [client.post("/predict", json=body).json() for body in bodies]
     assert answers[0] == answers[1] == answers[2]
 
 
 def test_models_are_found_by_name_and_the_first_is_the_default(serve):
     client = serve("cars", "risk")
-    assert client.post("/predict", json={"row": {}}).json()["model"] == "cars"
-    assert client.post("/predict?model=risk", json={"row": {}}).json()["model"] == "risk"
-    answer = client.post("/predict?model=homes", json={"row": {}})
+    assert client.post("/predict", json={"row": {"weight": 3000}}).json()["model"] == "cars"
+    assert client.post("/predict?model=risk", json={"row": {"weight": 3000}}).json()["model"] == "risk"
+    answer = client.post("/predict?model=homes", json={"row": {"weight": 3000}})
     assert (answer.status_code, answer.json()) == (404, {"error": "there is no model 'homes', only cars, risk"})
 
 
@@ -87,29 +88,45 @@ def test_a_whole_surrogate_pair_is_text(serve):
         pytest.param(b"", 400, "must be JSON", id="empty"),
         pytest.param(b"\xff", 400, "must be text in UTF-8, got the byte 0xff at position 0", id="not UTF-8"),
         pytest.param(b'{"row": {"weight": 1%s}}' % (b"0" * 400), 422, "must be below 1.8e308", id="whole number"),
-        pytest.param(b'{"row": {}, "cost": 1%s}' % (b"0" * 400), 422, "must be below 1.8e308", id="large cost"),
+        pytest.param(
+            b'{"row": {"weight": 3000}, "cost": 1%s}' % (b"0" * 400), 422, "must be below 1.8e308", id="large cost"
+        ),
         pytest.param(b'{"row": {"weight": 1%s}}' % (b"0" * 5000), 400, "more than 4300 digits", id="many digits"),
         pytest.param(b'{"row": {"weight": NaN}}', 400, "NaN is not a number of JSON", id="NaN"),
         pytest.param(b"[" * 100_000, 400, "nested too deeply", id="nested"),
+        pytest.param(b'{"row": {"weight": 1, "weight": 2}}', 400, "got 'weight' twice", id="a column twice"),
+        pytest.param(b'{"row": {"weight": 1}, "row": {"weight": 2}}', 400, "got 'row' twice", id="row twice"),
+        pytest.param(b'{"row": {"weight": 1, "w\\u0065ight": 2}}', 400, "got 'weight' twice", id="escaped twice"),
+        pytest.param(b'{"row": {"weight": 1}, "lenient": 1}', 422, "lenient must be true or false", id="lenient"),
         pytest.param(b"[]", 422, 'either "row" or "rows"', id="list"),
-        pytest.param(b'{"row": {}, "rows": [{}]}', 422, 'either "row" or "rows"', id="row and rows"),
+        pytest.param(b'{"row": {"weight": 3000}, "rows": [{}]}', 422, 'either "row" or "rows"', id="row and rows"),
         pytest.param(b'{"rows": []}', 422, "at least one", id="no rows"),
         pytest.param(b'{"rows": {}}', 422, "rows must be objects", id="rows as object"),
         pytest.param(b'{"row": 3}', 422, "rows must be objects", id="row as number"),
         pytest.param(b'{"row": {"weight": [1, 2]}}', 422, "values must be numbers, text", id="list as cell"),
         pytest.param(b'{"row": {"other": {}}}', 422, "values must be numbers, text", id="object as cell"),
         pytest.param(b'{"row": {"weight": 1e999}}', 422, "must be finite", id="infinite"),
-        pytest.param(b'{"row": {}, "cost": "3"}', 422, "cost must be a number", id="cost as text"),
-        pytest.param(b'{"row": {}, "cost": true}', 422, "cost must be a number", id="cost as truth value"),
-        pytest.param(b'{"row": {}, "cost": -1}', 422, "cost must be >= 0", id="negative cost"),
-        pytest.param(b'{"row": {}, "cost": []}', 422, "cost must be a number", id="no costs"),
-        pytest.param(b'{"row": {}, "cost": [1, 2]}', 422, "one value for each of 1 rows", id="too many costs"),
-        pytest.param(b'{"row": {}, "ids": ["a", "b"]}', 422, "one text for each of 1 rows", id="too many ids"),
-        pytest.param(b'{"row": {}, "ids": [1]}', 422, "one text for each of 1 rows", id="id as number"),
-        pytest.param(b'{"row": {}, "record": 1}', 422, "record must be true or false", id="record as number"),
+        pytest.param(b'{"row": {"weight": 3000}, "cost": "3"}', 422, "cost must be a number", id="cost as text"),
+        pytest.param(
+            b'{"row": {"weight": 3000}, "cost": true}', 422, "cost must be a number", id="cost as truth value"
+        ),
+        pytest.param(b'{"row": {"weight": 3000}, "cost": -1}', 422, "cost must be >= 0", id="negative cost"),
+        pytest.param(b'{"row": {"weight": 3000}, "cost": []}', 422, "cost must be a number", id="no costs"),
+        pytest.param(
+            b'{"row": {"weight": 3000}, "cost": [1, 2]}', 422, "one value for each of 1 rows", id="too many costs"
+        ),
+        pytest.param(
+            b'{"row": {"weight": 3000}, "ids": ["a", "b"]}', 422, "one text for each of 1 rows", id="too many ids"
+        ),
+        pytest.param(b'{"row": {"weight": 3000}, "ids": [1]}', 422, "one text for each of 1 rows", id="id as number"),
+        pytest.param(
+            b'{"row": {"weight": 3000}, "record": 1}', 422, "record must be true or false", id="record as number"
+        ),
         pytest.param(b'{"row": {"sold": 3}}', 422, "must hold dates or times", id="number as date"),
         pytest.param(b'{"rows": [{"town": "\\ud800"}, {}]}', 400, r"pair, \ud800", id="half a surrogate pair"),
-        pytest.param(b'{"row": {}, "ids": ["\\uDFFF"]}', 400, r"pair, \udfff", id="half a surrogate pair in an id"),
+        pytest.param(
+            b'{"row": {"weight": 3000}, "ids": ["\\uDFFF"]}', 400, r"pair, \udfff", id="half a surrogate pair in an id"
+        ),
     ],
 )
 def test_what_cannot_be_read_gets_one_sentence(serve, body, status, words):
@@ -120,13 +137,13 @@ def test_what_cannot_be_read_gets_one_sentence(serve, body, status, words):
 
 
 def test_a_cost_that_the_model_was_not_fitted_for(serve):
-    answer = serve("cars").post("/predict", json={"row": {}, "cost": 7})
+    answer = serve("cars").post("/predict", json={"row": {"weight": 3000}, "cost": 7})
     assert answer.status_code == 422
     assert "was fitted for cost 6.0" in answer.json()["error"]
 
 
 def test_a_model_that_refuses_missing_values(serve):
-    answer = serve("strict").post("/predict", json={"row": {}})
+    answer = serve("strict").post("/predict", json={"row": {"weight": 3000}})
     assert answer.status_code == 422
 
 

@@ -71,7 +71,7 @@ def test_an_open_request_is_finished_before_the_end(models):
     with running(models / "cars.recuse", "--max-requests", "1") as (server, client):
         host, port = client.base_url.host, client.base_url.port
         with socket.create_connection((host, port), timeout=60) as connection:
-            body = b'{"row": {}}'
+            body = b'{"row": {"weight": 3000}}'
             head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             connection.sendall(head + body[:5])
             wait_until(lambda: client.get("/models").status_code == 503)  # the open request is at work

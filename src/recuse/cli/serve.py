@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +34,13 @@ def serve(
         list[str] | None,
         typer.Option(metavar="[MODEL=]FILE", help="Table of training rows, to explain decisions; can be repeated."),
     ] = None,
+    certificate: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[MODEL=]N",
+            help="Decide at the threshold of certificate N of the file, counted from 1; can be repeated.",
+        ),
+    ] = None,
     api_key_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help=f"File with a key for everything; or set {_KEY_VARIABLE}.")
     ] = None,
@@ -50,6 +58,7 @@ def serve(
         typer.Option(metavar="NAME", help="Name that requests may use for this service; can be repeated."),
     ] = None,
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows in one request.")] = 10_000,
+    max_cells: Annotated[int, typer.Option(min=1, help="Most rows times columns in one request.")] = 1_000_000,
     max_megabytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in MiB.")] = 16,
     max_requests: Annotated[int, typer.Option(min=1, help="Most requests at once in one process.")] = 256,
     max_connections: Annotated[int, typer.Option(min=1, help="Most open connections of one process.")] = 1000,
@@ -74,6 +83,7 @@ def serve(
       recuse serve cars.recuse
       recuse serve cars.recuse homes.recuse --port 0 --workers 2
       recuse serve cars.recuse --queue reviews.sqlite --training cars.csv
+      recuse serve certified.recuse --certificate 1
       recuse serve cars.recuse --host 0.0.0.0 --keys keys.toml --allowed-hosts decisions.example.org
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug):
@@ -88,11 +98,13 @@ def serve(
             by_name,
             queue=queue,
             audit_share=audit_share if queue is not None else 0.0,
-            training=_training(training or [], next(iter(by_name))),
+            training={name: Path(table) for name, table in _by_model("--training", training, by_name).items()},
+            certificates=_certificates(_by_model("--certificate", certificate, by_name)),
             api_key=api_key,
             keys=() if keys is None else read_keys(keys),
             allowed_hosts=_allowed_hosts(host, allowed_hosts or []),
             max_rows=max_rows,
+            max_cells=max_cells,
             max_bytes=max_megabytes * _MEBIBYTE,
             max_requests=max_requests,
             max_connections=max_connections,
@@ -120,16 +132,23 @@ def _allowed_hosts(host: str, names: list[str]) -> tuple[str, ...]:
     return tuple(name.lower() for name in (*names, host, socket.gethostname()) if name)
 
 
-def _training(tables: list[str], default: str) -> dict[str, Path]:
-    """Return tables of training rows by name of the model."""
-    by_name: dict[str, Path] = {}
-    for text in tables:
-        name, sign, path = text.partition("=")
-        model, table = (name, path) if sign else (default, text)
+def _by_model(option: str, given: list[str] | None, models: Iterable[str]) -> dict[str, str]:
+    """Return the values of an option by name of the model, by default of the first."""
+    by_name: dict[str, str] = {}
+    for text in given or []:
+        name, sign, value = text.partition("=")
+        model, value = (name, value) if sign else (next(iter(models)), text)
         if model in by_name:
-            raise UsageError(f"--training must be given once for each model, got {model!r} twice")
-        by_name[model] = Path(table)
+            raise UsageError(f"{option} must be given once for each model, got {model!r} twice")
+        by_name[model] = value
     return by_name
+
+
+def _certificates(given: dict[str, str]) -> dict[str, int]:
+    for text in given.values():
+        if not text.isascii() or not text.isdigit() or len(text) > 9:
+            raise UsageError(f"--certificate must be a number from 1, as in [MODEL=]N, got {text!r}")
+    return {name: int(text) for name, text in given.items()}
 
 
 def _api_key(file: Path | None) -> str | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recuse.model_file.schema import MISSING_TIME, ColumnSchema, TableSchema
 
-__all__ = ["FALLBACK", "RowReader"]
+__all__ = ["FALLBACK", "RowReader", "read_plain_date"]
 
 FALLBACK = object()  # a cell that only a table can read
 _PLAIN = frozenset({float, int, str, bool, type(None)})
@@ -98,7 +98,7 @@ def _used(schema: TableSchema) -> tuple[ColumnSchema, ...]:
 def _cell_reader(column: ColumnSchema, texts: Mapping[str | int, Callable[[Any], str]]) -> CellReader:
     if column.kind == "category":
         return _category_reader(texts[column.name], column.missing)
-    return _read_number if column.kind == "number" else _read_date
+    return _read_number if column.kind == "number" else read_plain_date
 
 
 def _read_number(cell: Any) -> Any:
@@ -112,8 +112,23 @@ def _read_number(cell: Any) -> Any:
     return float(cell) if kind is bool else FALLBACK
 
 
-def _read_date(cell: Any) -> Any:
-    """Return microseconds since 1970 of a date or time in the usual form and without a zone."""
+def read_plain_date(cell: Any) -> Any:
+    """Return microseconds since 1970 of a date or time in the usual form and without a zone.
+
+    Parameters
+    ----------
+    cell : object
+
+    Returns
+    -------
+    int or FALLBACK
+        `MISSING_TIME` for None, and FALLBACK for anything else than such a text.
+
+    Examples
+    --------
+    >>> read_plain_date("1970-01-02")
+    86400000000
+    """
     if cell is None:
         return MISSING_TIME
     if type(cell) is not str or not _ISO_TIME.fullmatch(cell):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ __all__ = [
     "OUT_OF_RANGE",
     "WRONG_TYPE",
     "TableProblem",
+    "cell_problems",
     "column_report",
     "table_report",
 ]
@@ -122,67 +123,120 @@ def column_report(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[Table
     ------
     TableProblem
     """
+    for found in _found(column, cells):
+        if found.problem == OUT_OF_RANGE:
+            yield _out_of_range(column, found)
+        else:
+            example = "" if found.problem == NEW_MISSING else _shown(cells.iloc[int(found.wrong.argmax())])
+            expected = _TYPES[column.kind] if found.problem == WRONG_TYPE else ""
+            yield TableProblem(column.name, found.problem, int(found.wrong.sum()), example, expected)
+
+
+def cell_problems(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[tuple[str, Flags]]:
+    """Compare the cells of one column with those of the training rows, cell by cell.
+
+    Parameters
+    ----------
+    column : ColumnSchema
+    cells : Series
+
+    Yields
+    ------
+    problem : str
+        One of the constants of this module.
+    wrong : ndarray of bool
+        The cells that have it; no cell has two problems.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> weight = ColumnSchema("weight", "number", low=1.0, high=3.0)
+    >>> for problem, wrong in cell_problems(weight, pd.Series([2, 9, None])):
+    ...     print(problem, wrong)
+    new missing value [False False  True]
+    outside the training range [False  True False]
+    """
+    for found in _found(column, cells):
+        yield found.problem, found.wrong
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A problem, the cells that have it, and the numbers of the column if they are outside the range."""
+
+    problem: str
+    wrong: Flags
+    values: NDArray[np.float64] | None = None
+
+
+def _found(column: ColumnSchema, cells: pd.Series[Any]) -> list[_Found]:
     try:
-        yield from _REPORTS[column.kind](column, cells)
+        found = _FINDERS[column.kind](column, cells)
     except ValueError:  # a type that cannot be converted, such as dates where numbers were
-        yield TableProblem(column.name, WRONG_TYPE, len(cells), _shown(cells.dropna().iloc[0]), _TYPES[column.kind])
+        found = [_Found(WRONG_TYPE, cells.notna().to_numpy())]
+    return [each for each in found if each.wrong.any()]
 
 
-def _report_numbers(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[TableProblem]:
+def _find_in_numbers(column: ColumnSchema, cells: pd.Series[Any]) -> list[_Found]:
     from recuse.tabular.cells import read_numbers
 
     values, text = read_numbers(cells)
-    if not column.had_text:
-        yield from _counted(column, WRONG_TYPE, cells, text, _TYPES["number"])
-        yield from _counted(column, NEW_MISSING, cells, np.isnan(values) & ~text & (not column.had_missing))
-    yield from _out_of_range(column, values, lambda number: f"{number:g}")
+    outside = _Found(OUT_OF_RANGE, _outside(column, values), values)
+    if column.had_text:
+        return [outside]
+    missing = np.isnan(values) & ~text & (not column.had_missing)
+    return [_Found(WRONG_TYPE, text), _Found(NEW_MISSING, missing), outside]
 
 
-def _report_dates(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[TableProblem]:
+def _find_in_dates(column: ColumnSchema, cells: pd.Series[Any]) -> list[_Found]:
     from recuse.tabular.cells import read_dates
 
     times, wrong = read_dates(cells, column.zone)
-    missing = np.isnat(times)
-    yield from _counted(column, WRONG_TYPE, cells, wrong, _TYPES["date"])
-    yield from _counted(column, NEW_MISSING, cells, missing & ~wrong & (not column.had_missing))
-    seconds = np.where(missing, np.nan, times.astype(np.int64) / 1e6)
-    yield from _out_of_range(column, seconds, _date)
+    gaps = np.isnat(times)
+    seconds = np.where(gaps, np.nan, times.astype(np.int64) / 1e6)
+    missing = gaps & ~wrong & (not column.had_missing)
+    outside = _Found(OUT_OF_RANGE, _outside(column, seconds), seconds)
+    return [_Found(WRONG_TYPE, wrong), _Found(NEW_MISSING, missing), outside]
 
 
-def _report_categories(column: ColumnSchema, cells: pd.Series[Any]) -> Iterator[TableProblem]:
+def _find_in_categories(column: ColumnSchema, cells: pd.Series[Any]) -> list[_Found]:
     from recuse.tabular.cells import read_levels
 
     codes, levels = read_levels(cells)
     values = {level.value for level in column.levels if level.seen and level.value is not None}
     texts = {level.text for level in column.levels if level.seen and level.value is None}  # JSON has no such values
     new = [level not in values and (isinstance(level, str) or str(level) not in texts) for level in levels]
-    yield from _counted(column, NEW_CATEGORY, cells, np.array([*new, False])[codes])
-    yield from _counted(column, NEW_MISSING, cells, (codes < 0) & (not column.had_missing))
+    missing = (codes < 0) & (not column.had_missing)
+    return [_Found(NEW_CATEGORY, np.array([*new, False])[codes]), _Found(NEW_MISSING, missing)]
 
 
-_REPORTS = {"number": _report_numbers, "date": _report_dates, "category": _report_categories}
+_FINDERS = {"number": _find_in_numbers, "date": _find_in_dates, "category": _find_in_categories}
 
 
-def _counted(
-    column: ColumnSchema, problem: str, cells: pd.Series[Any], wrong: Flags, expected: str = ""
-) -> Iterator[TableProblem]:
-    if wrong.any():
-        example = "" if problem == NEW_MISSING else _shown(cells.iloc[int(wrong.argmax())])
-        yield TableProblem(column.name, problem, int(wrong.sum()), example, expected)
+def _outside(column: ColumnSchema, values: NDArray[np.float64]) -> Flags:
+    return _distance(column, values) > 0  # false for NaN
 
 
-def _out_of_range(
-    column: ColumnSchema, values: NDArray[np.float64], text: Callable[[float], str]
-) -> Iterator[TableProblem]:
+def _distance(column: ColumnSchema, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far numbers are outside of the range of training."""
     if column.low is None or column.high is None:
-        return
+        return np.zeros(len(values))
     with np.errstate(invalid="ignore"):
-        distance = np.maximum(column.low - values, values - column.high)
-    outside = distance > 0  # false for NaN
-    if outside.any():
-        farthest = values[int(np.nanargmax(distance))]
-        limits = f"{text(column.low)} to {text(column.high)}"
-        yield TableProblem(column.name, OUT_OF_RANGE, int(outside.sum()), text(farthest), limits)
+        return np.maximum(column.low - values, values - column.high)
+
+
+def _out_of_range(column: ColumnSchema, found: _Found) -> TableProblem:
+    assert found.values is not None
+    assert column.low is not None
+    assert column.high is not None
+    text = _date if column.kind == "date" else _number
+    farthest = found.values[int(np.nanargmax(_distance(column, found.values)))]
+    limits = f"{text(column.low)} to {text(column.high)}"
+    return TableProblem(column.name, OUT_OF_RANGE, int(found.wrong.sum()), text(farthest), limits)
+
+
+def _number(number: float) -> str:
+    return f"{number:g}"
 
 
 def _date(seconds: float) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from recuse.reviews.errors import QueueUnavailable
 
-__all__ = ["SCHEMA_VERSION", "clear_errors", "connect", "prepare", "snapshot", "transaction"]
+__all__ = ["APPLICATION", "SCHEMA_VERSION", "clear_errors", "connect", "mark", "prepare", "snapshot", "transaction"]
 
 SCHEMA_VERSION = 1
-_APPLICATION = 0x72637573  # "rcus", in the header of the file
+APPLICATION = 0x72637573  # "rcus", in the header of the file
 _BUSY_SECONDS = 30.0  # waiting for the transaction of another process
 _OWNER_ONLY = 0o600
 _SCHEMA = """
@@ -109,7 +109,8 @@ def prepare(path: Path, *, create: bool = True) -> None:
     if not create and not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the path of the review queue")
     try:
-        os.close(os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), _OWNER_ONLY))
+        if create and not path.exists():  # to close a file ends the locks that this process has on it
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY))
         connection = connect(path)
     except sqlite3.DatabaseError as error:
         raise _not_a_queue(path, error) from error
@@ -125,15 +126,20 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     if application == version == 0 and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         for statement in _SCHEMA.split(";\n"):
             connection.execute(statement)
-        for name, value in zip(_MARKS, (_APPLICATION, SCHEMA_VERSION), strict=True):
+        for name, value in zip(_MARKS, (APPLICATION, SCHEMA_VERSION), strict=True):
             connection.execute(f"PRAGMA {name} = {value}")
-    elif application != _APPLICATION:
+    elif application != APPLICATION:
         raise ValueError(f"{path} is not a review queue: it is a database of another program")
     elif version != SCHEMA_VERSION:
         raise ValueError(f"{path} must have schema version {SCHEMA_VERSION}, got {version}: update recuse")
 
 
 _MARKS = ("application_id", "user_version")
+
+
+def mark(connection: sqlite3.Connection) -> None:
+    """Write the schema version again, which changes nothing, to find out whether the file can be written."""
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _not_a_queue(path: Path, error: sqlite3.DatabaseError) -> Exception:

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from recuse.decision import Decision
 from recuse.reviews import leases
-from recuse.reviews.database import clear_errors, connect, prepare, transaction
+from recuse.reviews.database import clear_errors, connect, mark, prepare, transaction
+from recuse.reviews.open_file import OpenFile
 from recuse.reviews.recording import NamedModel, Recording
 from recuse.reviews.results import Lease, Order, Outcome, Progress
 from recuse.reviews.writer import Writer
@@ -64,7 +65,8 @@ class ReviewQueue:
 
     def __init__(self, path: Path, audit_share: float) -> None:
         self.path, self.audit_share = path, audit_share
-        self._writer = Writer(path)
+        self._file = OpenFile(path)
+        self._writer = Writer(path, self._file)
         self._connection = connect(path)
         self._lock = threading.Lock()
 
@@ -101,6 +103,7 @@ class ReviewQueue:
         self._writer.close()
         with self._lock:
             self._connection.close()
+        self._file.close()
 
     async def record(
         self,
@@ -213,7 +216,17 @@ class ReviewQueue:
 
         return summary_of(self.path)
 
+    def check_file(self) -> None:
+        """Raise a QueueUnavailable if the file was deleted, replaced or damaged; without writing to it."""
+        self._file.check()
+
+    async def check_write(self) -> None:
+        """Write to the file, and raise a QueueUnavailable if that fails."""
+        await asyncio.wrap_future(self._writer.submit(mark))
+
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
         with self._lock, transaction(self._connection) as connection:
             yield connection
+            self._file.check()
+            self._file.check_log()

@@ -12,6 +12,7 @@ from typing import Any
 
 from recuse.reviews.database import connect, transaction
 from recuse.reviews.errors import QueueUnavailable, ReviewConflict
+from recuse.reviews.open_file import OpenFile
 
 __all__ = ["Job", "Writer"]
 
@@ -27,10 +28,12 @@ class Writer:
     ----------
     path : Path
         A file that `prepare` checked.
+    file : OpenFile
+        The same file, which is checked before each commit.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._connection = connect(path)
+    def __init__(self, path: Path, file: OpenFile) -> None:
+        self._connection, self._file = connect(path), file
         self._jobs: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._closed = False
         self._lock = threading.Lock()
@@ -58,7 +61,7 @@ class Writer:
     def _run(self) -> None:
         while (first := self._jobs.get()) is not None:
             batch, last = self._drain(first)
-            _write(self._connection, [each for each in batch if each[1].set_running_or_notify_cancel()])
+            _write(self._connection, self._file, [each for each in batch if each[1].set_running_or_notify_cancel()])
             if last:
                 break
         self._connection.close()
@@ -77,19 +80,21 @@ class Writer:
         return batch, False
 
 
-def _write(connection: sqlite3.Connection, batch: list[_Waiting]) -> None:
+def _write(connection: sqlite3.Connection, file: OpenFile, batch: list[_Waiting]) -> None:
     """Run jobs in one transaction; an error of the database fails all of them, another error only its own."""
     if not batch:
         return
     try:
         with transaction(connection):
             results = [_result(job, connection) for job, _ in batch]
+            file.check()
+            file.check_log()
     except QueueUnavailable as error:
         results = [error] * len(batch)
     except Exception as error:
         if len(batch) > 1:  # the transaction of all jobs was rolled back
             for each in batch:
-                _write(connection, [each])
+                _write(connection, file, [each])
             return
         results = [error]
     for (_, future), result in zip(batch, results, strict=True):

@@ -23,6 +23,7 @@ from recuse.serving.guard import Guard
 from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi.examples import describe_with_examples
+from recuse.serving.payloads.limits import RowLimits
 from recuse.serving.refusals import Refusals
 from recuse.serving.routes import docs, inference, invocations, metrics, models, page, predict
 from recuse.serving.settings import Settings
@@ -79,10 +80,11 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = ServiceMetrics()
-    app.state.models = ModelStore(settings.models, training, on_change=app.state.metrics.loaded)
+    app.state.limits = RowLimits(settings.max_rows, settings.max_cells)
+    app.state.models = ModelStore(settings.models, training, settings.certificates, app.state.metrics.loaded)
     for name in training:
         check_training_rows(app.state.models.get(name))
-    app.state.queue = None  # opened when the application starts
+    app.state.queue = app.state.queue_state = None  # opened when the application starts
     if settings.queue is not None:
         prepare(settings.queue)  # raises an error if it is something else
     for router in _routers(settings):
@@ -114,10 +116,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     """Open what the application holds while it runs, and close it at the end; the server gets the refusals."""
     state = app.state
     state.threads = ThreadPoolExecutor(state.settings.threads, thread_name_prefix="decide")
+    state.large = ThreadPoolExecutor(1, thread_name_prefix="decide-large")
     if state.settings.queue is not None:
         from recuse.reviews import ReviewQueue
+        from recuse.serving.queue_state import QueueState
 
         state.queue = ReviewQueue.open(state.settings.queue, audit_share=state.settings.audit_share)
+        state.queue_state = QueueState(state.queue)
     digesting = asyncio.create_task(_digest(state))
     state.models.watch(state.settings.reload_seconds)
     try:
@@ -128,6 +133,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         with suppress(asyncio.CancelledError):
             await digesting
         state.threads.shutdown()
+        state.large.shutdown()
         if state.queue is not None:
             state.queue.close()
 

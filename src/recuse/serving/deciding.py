@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from fastapi import Request, Response
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from recuse.decision import Decision
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
+from recuse.serving.row_problems import Problem
+from recuse.serving.waiting import Caller, run_in_thread
 
 if TYPE_CHECKING:
     from starlette.datastructures import State
@@ -22,6 +24,9 @@ __all__ = ["Decided", "Question", "decide_body", "find_model", "respond"]
 
 _INLINE_BYTES = 4096  # smaller bodies take less time than handing them to a thread
 _INLINE_ROWS = 100
+_LARGE_BYTES = 2**20  # larger bodies are read one after the other, since their rows take many times this memory
+_BLOCK_ROWS = 2048  # after which work stops if nobody waits for it
+_BLOCK_IMAGES = 32
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class Decided:
     question : Question
     decision : Decision
     expected_loss : ndarray of shape (n_rows,) or None
+    problems : list of list of dict
+        What is unlike training in each row.
     reviews : list of (str or None)
         Identifiers of the rows in the review queue.
     """
@@ -68,6 +75,7 @@ class Decided:
     question: Question
     decision: Decision
     expected_loss: NDArray[np.float64] | None
+    problems: list[list[Problem]]
     reviews: list[str | None]
 
 
@@ -93,17 +101,18 @@ async def decide_body(request: Request, read: Callable[[bytes], Question]) -> De
     read : callable
         Reads the body; raises a RequestError if it is wrong.
     """
-    state, body = request.app.state, await request.body()
+    state = request.app.state
+    body = await request.body()
     if len(body) <= _INLINE_BYTES:
-        question, decision, expected = _decide(state, read, body)
+        decided = _decide(read, body, Caller())
     else:
-        loop = asyncio.get_running_loop()
-        question, decision, expected = await loop.run_in_executor(state.threads, _decide, state, read, body)
-    reviews: list[str | None] = [None] * len(decision)
-    if state.queue is not None and question.record and question.loaded.reads_rows:
-        reviews = await _record(state.queue, question, decision, expected)
-    decided = Decided(question, decision, expected, reviews)
+        threads = state.threads if len(body) <= _LARGE_BYTES else state.large
+        decided = await run_in_thread(request, threads, partial(_decide, read, body))
+    if state.queue is not None and decided.question.record and decided.question.loaded.reads_rows:
+        decided.reviews[:] = await _record(state, decided)
     state.metrics.add(decided)
+    if len(body) > _LARGE_BYTES:
+        state.large.submit(state.metrics.digest)  # before the next large body, since the metrics keep rows until then
     return decided
 
 
@@ -111,15 +120,24 @@ async def respond(request: Request, decided: Decided, write: Callable[[Decided],
     """Return the answer that `write` makes of decisions; about many rows a thread calls it."""
     if len(decided.decision) <= _INLINE_ROWS:
         return write(decided)
-    threads = request.app.state.threads
-    return await asyncio.get_running_loop().run_in_executor(threads, write, decided)
+
+    def write_if_awaited(caller: Caller) -> Response:
+        caller.check()
+        return write(decided)
+
+    return await run_in_thread(request, request.app.state.threads, write_if_awaited)
 
 
-async def _record(queue: Any, question: Question, decision: Decision, expected: Any) -> list[str | None]:
+async def _record(state: State, decided: Decided) -> list[str | None]:
     """Return the identifiers of the rows in the queue, which has them on the disk."""
+    question = decided.question
     table = [question.table] if isinstance(question.table, Mapping) else question.table
+    deciding = _RecordedModel.of(question.loaded)
     try:
-        reviews: list[str | None] = await queue.record(question.loaded, table, decision, expected, question.ids)
+        async with state.queue_state.used(writes=True):
+            reviews: list[str | None] = await state.queue.record(
+                deciding, table, decided.decision, decided.expected_loss, question.ids
+            )
     except ValueError as error:
         raise RequestError(422, str(error)) from error
     except OSError as error:
@@ -127,17 +145,62 @@ async def _record(queue: Any, question: Question, decision: Decision, expected: 
     return reviews
 
 
-def _decide(
-    state: State, read: Callable[[bytes], Question], body: bytes
-) -> tuple[Question, Decision, NDArray[np.float64] | None]:
+@dataclass(frozen=True)
+class _RecordedModel:
+    """A model under the version that the review queue keeps, which has the certificate in force."""
+
+    name: str
+    version: str
+    model: Any
+
+    @classmethod
+    def of(cls, loaded: LoadedModel) -> Self:
+        by = "" if loaded.certificate is None else f"-certificate-{loaded.certificate.number}"
+        return cls(loaded.name, loaded.version + by, loaded.model)
+
+
+def _decide(read: Callable[[bytes], Question], body: bytes, caller: Caller) -> Decided:
+    caller.check()
     try:
         question = read(body)
-        most = state.settings.max_rows
-        if question.count > most:
-            raise RequestError(413, f"a request may have at most {most} rows, got {question.count}")
-        decision, expected = question.loaded.model.decide_with_expected_loss(question.table, question.cost, warn=False)
+        caller.check()
+        decision, expected = _decide_blocks(question, caller)
+        problems = question.loaded.problems_of(question.table)
     except OverflowError as error:  # a whole number of hundreds of digits
         raise RequestError(422, "numbers must be below 1.8e308 in size, got a larger one") from error
     except (ValueError, TypeError) as error:
         raise RequestError(422, str(error)) from error
-    return question, decision, expected
+    return Decided(question, decision, expected, problems, [None] * len(decision))
+
+
+def _decide_blocks(question: Question, caller: Caller) -> tuple[Decision, NDArray[np.float64] | None]:
+    """Decide about some rows after the other, as long as somebody waits."""
+    loaded, table, cost = question.loaded, question.table, question.cost
+    size = _BLOCK_ROWS if loaded.reads_rows else _BLOCK_IMAGES
+    if question.count <= size:
+        return loaded.decide(table, cost)
+    if isinstance(cost, list) and len(cost) != question.count:
+        raise RequestError(
+            422, f"cost must be one value or one value for each of {question.count} rows, got {len(cost)}"
+        )
+    blocks = []
+    for start in range(0, question.count, size):
+        caller.check()
+        rows = slice(start, start + size)
+        block = table.iloc[rows] if loaded.reads_rows else table[rows]
+        blocks.append(loaded.decide(block, cost[rows] if isinstance(cost, list) else cost))
+    decisions, losses = zip(*blocks, strict=True)
+    return _joined(decisions), None if losses[0] is None else np.concatenate(losses)
+
+
+def _joined(decisions: Sequence[Decision]) -> Decision:
+    first = decisions[0]
+    return Decision(
+        np.concatenate([each.prediction for each in decisions]),
+        np.concatenate([each.accepted for each in decisions]),
+        np.concatenate([each.score for each in decisions]),
+        np.concatenate([each.cost for each in decisions]),
+        loss=first.loss,
+        target_names=first.target_names,
+        score_unit=first.score_unit,
+    )

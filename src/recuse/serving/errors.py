@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import reprlib
+from typing import Any
 
 from fastapi import Response
 
-__all__ = ["RequestError", "error_response"]
+__all__ = ["RequestError", "error_response", "shown"]
 
 
 class RequestError(Exception):
@@ -40,3 +42,19 @@ def error_response(status: int, sentence: str, headers: dict[str, str] | None = 
     """
     body = json.dumps({"error": " ".join(sentence.split())})
     return Response(body, status, headers, media_type="application/json")
+
+
+def shown(value: Any) -> str:
+    """Return the beginning of a value for an error, without a text of all of it, which can take long.
+
+    Examples
+    --------
+    >>> shown([1, 2]), shown("x" * 1000)[-4:], shown(list(range(100)))
+    ('[1, 2]', "...'", '[0, 1, 2, 3, 4, 5, ...]')
+    """
+    return _SHORT.repr(value)[:_MOST_SHOWN]
+
+
+_MOST_SHOWN = 80
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = _MOST_SHOWN

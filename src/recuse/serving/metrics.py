@@ -70,6 +70,13 @@ class ServiceMetrics:
             multiprocess_mode="livemax",
             **common,
         )
+        self._certificate = Gauge(
+            "recuse_model_certificate",
+            "Number of the certificate at whose threshold a model is served, 0 for none.",
+            ["model"],
+            multiprocess_mode="livemostrecent",
+            **common,
+        )
         self._children: dict[Any, Any] = {}
         self._known_shares: dict[str, set[tuple[str, str]]] = {}
         self._windows: dict[str, RecentRows] = {}
@@ -104,6 +111,7 @@ class ServiceMetrics:
         if previous is not None:
             self._loaded.labels(previous.name, previous.version).set(0)
         self._loaded.labels(model.name, model.version).set(1)
+        self._certificate.labels(model.name).set(0 if model.certificate is None else model.certificate.number)
 
     def digest(self) -> None:
         """Bring the gauges up to date with the rows since the last call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,8 +11,14 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from recuse.decision import Decision
 from recuse.model_file.schema import TableSchema
 from recuse.model_file.served import ServedModel, load_with_digest
+from recuse.serving.certified import CertificateInForce
+from recuse.serving.row_problems import Problem, RowProblems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +46,10 @@ class LoadedModel:
         Training rows, if the service has them.
     column_names : dict of str to (str or int)
         Names of the columns of the table, with the column of the cost, by their text in JSON; empty for images.
+    certificate : CertificateInForce or None
+        The certificate at whose threshold the model decides.
+    row_problems : RowProblems or None
+        Finds what is unlike training in rows; None for images.
 
     Examples
     --------
@@ -60,18 +71,49 @@ class LoadedModel:
     model: ServedModel = field(repr=False)
     training: pd.DataFrame | None = field(default=None, repr=False)
     column_names: Mapping[str, str | int] = field(default_factory=dict, repr=False)
+    certificate: CertificateInForce | None = None
+    row_problems: RowProblems | None = field(default=None, repr=False)
 
     @property
     def reads_rows(self) -> bool:
         """Whether the model reads rows of tables, which a review queue can hold; others read images."""
-        return isinstance(self.model.schema, TableSchema)
+        return self.row_problems is not None
 
     @classmethod
-    def read(cls, name: str, path: Path, training: pd.DataFrame | None = None) -> LoadedModel:
-        """Load a model file; raise a ModelFileError or an OSError if it cannot be used."""
+    def read(
+        cls, name: str, path: Path, training: pd.DataFrame | None = None, certificate: int | None = None
+    ) -> LoadedModel:
+        """Load a model file; raise a ValueError or an OSError if it cannot be used, or lacks the certificate."""
         model, digest = load_with_digest(path)
-        _warm_up(model)
-        return cls(name, digest[:_VERSION_DIGITS], model, training, _column_names(model))
+        in_force = None if certificate is None else CertificateInForce.of(model, certificate, name)
+        problems = RowProblems(model.schema) if isinstance(model.schema, TableSchema) else None
+        names = _column_names(model, in_force)
+        loaded = cls(name, digest[:_VERSION_DIGITS], model, training, names, in_force, problems)
+        loaded._warm_up()
+        return loaded
+
+    def decide(self, table: Any, cost: Any = None) -> tuple[Decision, NDArray[np.float64] | None]:
+        """Decide about rows, by the certificate in force if there is one; return the expected losses, too."""
+        if self.certificate is None:
+            return self.model.decide_with_expected_loss(table, cost, warn=False)
+        return self.certificate.decide(self.model, table, cost)
+
+    def problems_of(self, table: Any) -> list[list[Problem]]:
+        """Return for each row what is unlike training; nothing for images."""
+        if self.row_problems is None:
+            return [[]] * len(table)
+        if isinstance(table, Mapping):
+            return [self.row_problems.of_row(table)]
+        return self.row_problems.of_table(table)
+
+    def _warm_up(self) -> None:
+        """Decide once about an empty row, so that no request waits for imports and first allocations."""
+        import pandas as pd
+
+        if isinstance(self.model.schema, TableSchema):
+            row = pd.DataFrame({column.name: [None] for column in self.model.schema.columns})
+            with suppress(ValueError):  # the model may need a cost, or refuse missing values
+                self.decide(row)
 
 
 class ModelStore:
@@ -86,6 +128,9 @@ class ModelStore:
         The first model is the default.
     training : mapping of str to DataFrame, optional
         Training rows by name of the model.
+    certificates : mapping of str to int, optional
+        Number of the certificate, from 1, at whose threshold a model is served, by name of the model. A file without
+        it, or with another promise of this number, is not used.
     on_change : callable, optional
         Is called with the new version of a model, and with the old one if there is one.
 
@@ -108,12 +153,14 @@ class ModelStore:
         self,
         paths: Mapping[str, Path],
         training: Mapping[str, Any] | None = None,
+        certificates: Mapping[str, int] | None = None,
         on_change: Callable[[LoadedModel, LoadedModel | None], None] | None = None,
     ) -> None:
         self._paths = dict(paths)
-        self._training = dict(training or {})
+        self._training, self._certificates = dict(training or {}), dict(certificates or {})
         self._on_change = on_change or (lambda new, old: None)
         self._signatures = {name: _signature(path) for name, path in self._paths.items()}
+        self._failures: dict[str, str] = {}  # by name of the model, while its file cannot be read
         self._loaded: dict[str, LoadedModel] = {}
         for name in self._paths:
             self._replace(name)
@@ -154,28 +201,56 @@ class ModelStore:
     def _reload(self, name: str) -> bool:
         signature = _signature(self._paths[name])
         if signature == self._signatures[name]:
+            self._failures.pop(name, None)
             return False
-        self._signatures[name] = signature  # a damaged or deleted file is reported once
         if signature is None:
+            self._signatures[name] = None
             _log.warning("the file of model %s is gone, version %s stays", name, self._loaded[name].version)
             return False
         try:
-            return self._replace(name)
-        except Exception as error:  # whatever a foreign file leads to, the old version must stay
-            old = self._loaded[name].version
-            _log.error("model %s was not replaced, version %s stays: %s", name, old, error)
+            replaced = self._replace(name)
+        except OSError as error:  # such as too many open files, which passes: it is tried again, and reported once
+            if self._failures.get(name) != str(error):
+                self._report(name, error)
+            self._failures[name] = str(error)
             return False
+        except Exception as error:  # whatever a foreign file leads to, the old version must stay
+            self._report(name, error)
+            replaced = False
+        self._signatures[name] = signature  # a damaged or deleted file is reported once
+        self._failures.pop(name, None)
+        return replaced
+
+    def _report(self, name: str, error: Exception) -> None:
+        _log.error("model %s was not replaced, version %s stays: %s", name, self._loaded[name].version, error)
 
     def _replace(self, name: str) -> bool:
         """Load the file of a model; return whether its content is new."""
-        new, old = LoadedModel.read(name, self._paths[name], self._training.get(name)), self._loaded.get(name)
+        new = LoadedModel.read(name, self._paths[name], self._training.get(name), self._certificates.get(name))
+        old = self._loaded.get(name)
         if old is not None and new.version == old.version:
             return False
+        if old is not None and old.certificate is not None and new.certificate is not None:
+            old.certificate.check_same(new.certificate, name)
         self._loaded[name] = new
         self._on_change(new, old)
         if old is not None:
             _log.warning("model %s was replaced: version %s after %s", name, new.version, old.version)
+        _warn_of_certificates(new)
         return True
+
+
+def _warn_of_certificates(loaded: LoadedModel) -> None:
+    """Say that a model with certificates is served without one; of several processes, the first says so."""
+    count = len(loaded.model.certificates)
+    if count and loaded.certificate is None and multiprocessing.parent_process() is None:
+        has = "a certificate, which does" if count == 1 else f"{count} certificates, which do"
+        _log.warning(
+            "model %s has %s not hold at the threshold that it is served at: --certificate [MODEL=]N serves it at a "
+            "certified one",
+            loaded.name,
+            has,
+        )
 
 
 def _signature(path: Path) -> Signature | None:
@@ -187,18 +262,9 @@ def _signature(path: Path) -> Signature | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _warm_up(model: ServedModel) -> None:
-    """Decide once about an empty row, so that no request waits for imports and first allocations."""
-    import pandas as pd
-
-    if isinstance(model.schema, TableSchema):
-        row = pd.DataFrame({column.name: [None] for column in model.schema.columns})
-        with suppress(ValueError):  # the model may need a cost, or refuse missing values
-            model.decide_with_expected_loss(row, warn=False)
-
-
-def _column_names(model: ServedModel) -> dict[str, str | int]:
+def _column_names(model: ServedModel, in_force: CertificateInForce | None) -> dict[str, str | int]:
     if not isinstance(model.schema, TableSchema):
         return {}
-    cost = [model.cost_] if isinstance(model.cost_, str) else []
-    return {str(name): name for name in (*(column.name for column in model.schema.columns), *cost)}
+    costs = [model.cost_, *([] if in_force is None else [in_force.certificate.cost])]
+    columns = [name for name in costs if isinstance(name, str)]
+    return {str(name): name for name in (*(column.name for column in model.schema.columns), *columns)}

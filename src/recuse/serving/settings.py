@@ -25,6 +25,8 @@ class Settings:
         Share of the accepted rows that go to the queue at random.
     training : mapping of str to Path
         Tables of training rows by name of the model, to explain decisions.
+    certificates : mapping of str to int
+        Number of the certificate, from 1, at whose threshold a model is served, by name of the model.
     api_key : str, optional
         A key for everything. Requests need it in the header `Authorization: Bearer KEY` or `X-API-Key: KEY`.
     keys : tuple of Key
@@ -33,6 +35,8 @@ class Settings:
         Names that the header `Host` may have, besides IP addresses and `localhost`; None allows all.
     max_rows : int, default=10_000
         Rows in one request.
+    max_cells : int, default=1_000_000
+        Rows of one request times columns of the model.
     max_bytes : int, default=16 MiB
         Size of the body of one request. The bodies of all requests at work may have four times as much together.
     max_head_bytes : int, default=32 KiB
@@ -63,10 +67,12 @@ class Settings:
     queue: Path | None = None
     audit_share: float = 0.0
     training: Mapping[str, Path] = field(default_factory=dict)
+    certificates: Mapping[str, int] = field(default_factory=dict)
     api_key: str | None = field(default=None, repr=False)
     keys: tuple[Key, ...] = ()
     allowed_hosts: tuple[str, ...] | None = None
     max_rows: int = 10_000
+    max_cells: int = 1_000_000
     max_bytes: int = 16 * 2**20
     max_head_bytes: int = 32 * 2**10
     head_timeout: float = 10.0
@@ -80,7 +86,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.models:
             raise ValueError("the service needs at least one model file, got none")
-        for name in ("max_rows", "max_bytes", "max_head_bytes", "max_connections", "max_requests", "threads"):
+        counts = ("max_rows", "max_cells", "max_bytes", "max_head_bytes", "max_connections", "max_requests", "threads")
+        for name in counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("timeout", "head_timeout", "rate_limit"):
@@ -90,11 +97,10 @@ class Settings:
             raise ValueError(f"audit_share must be within 0 to 1, got {self.audit_share}")
         if self.api_key is not None and not self.api_key.strip():
             raise ValueError("the API key must not be empty")
-        unknown = [name for name in self.training if name not in self.models]
-        if unknown:
-            raise ValueError(
-                f"training rows need a model of their name, one of {list(self.models)}, got {unknown[0]!r}"
-            )
+        for kind, given in (("training rows", self.training), ("certificates", self.certificates)):
+            unknown = [name for name in given if name not in self.models]
+            if unknown:
+                raise ValueError(f"{kind} need a model of their name, one of {list(self.models)}, got {unknown[0]!r}")
 
     @property
     def all_keys(self) -> tuple[Key, ...]:

@@ -9,6 +9,7 @@ from fastapi import Response
 
 from recuse.serving.openapi.schemas import (
     CELL,
+    CERTIFICATE,
     COST,
     DECISION,
     DESCRIPTION,
@@ -48,11 +49,11 @@ _ERRORS = {
     403: "The request comes from a page of another site, or its host or key is not that of such a request.",
     404: "There is no such model, version or review.",
     409: "Somebody else has changed it meanwhile.",
-    413: "The body is too large, or has too many rows.",
+    413: "The body is too large, or has too many rows or cells.",
     415: "The body has a content type or encoding that is not supported.",
     422: "The body does not have what the route needs, or rows or costs cannot be decided about.",
     429: "More requests per second than one key or address may send.",
-    503: "Too many requests are at work.",
+    503: "Too many requests are at work, or the review queue cannot be written.",
     504: "The request took too long.",
 }
 GUARDED = (401, 403, 413, 415, 429, 503, 504)  # what the limits answer on all routes but those of health
@@ -104,14 +105,17 @@ _IDS = {
     "description": "One key for each row; a row that is sent again with its key enters the review queue once.",
 }
 _RECORD = {"type": "boolean", "default": True, "description": "Whether the rows may go to the review queue."}
-_OPTIONS = {"cost": COST, "ids": _IDS, "record": _RECORD}
+_LENIENT = "Whether to ignore unknown columns, and to decide about rows without any known column."
+_FLAG = {"type": "boolean", "default": False}
+_OPTIONS = {"cost": COST, "ids": _IDS, "record": _RECORD, "lenient": {**_FLAG, "description": _LENIENT}}
 _ONE = object_of({"row": ROW, **_OPTIONS}, ["row"], **{"not": {"required": ["rows"]}})
 _SEVERAL = object_of({"rows": list_of(ROW, minItems=1), **_OPTIONS}, ["rows"], **{"not": {"required": ["row"]}})
 
 PREDICT = operation(
     "Decide about one row or several",
     json_answer(
-        "One decision for each row.", object_of({"model": TEXT, "version": TEXT, "decisions": list_of(DECISION)})
+        "One decision for each row.",
+        object_of({"model": TEXT, "version": TEXT, "certificate": CERTIFICATE, "decisions": list_of(DECISION)}),
     ),
     *POSTED,
     body=json_body(_ONE, _SEVERAL),
@@ -124,7 +128,10 @@ _CELLS = list_of(list_of(CELL), minItems=1)
 _SPLIT = object_of({"columns": list_of(CELL), "data": _CELLS, "index": {"type": "array"}}, ["data"])
 INVOCATIONS = operation(
     "Decide about rows in a format of MLflow",
-    json_answer("One decision for each row.", object_of({"predictions": list_of(DECISION)})),
+    json_answer(
+        "One decision for each row.",
+        object_of({"predictions": list_of(DECISION), "certificate": CERTIFICATE}, ["predictions"]),
+    ),
     *POSTED,
     body={
         **json_body(
@@ -138,7 +145,7 @@ INVOCATIONS = operation(
         ),
         "text/csv": {"schema": TEXT},
     },
-    parameters=[_OF_MODEL],
+    parameters=[_OF_MODEL, _query("lenient", _LENIENT, _FLAG)],
 )
 HEALTH = operation("Say that the service is ready", _text_answer("The service is ready."))
 VERSION = operation("Return the version of recuse", _text_answer("The version."), *GUARDED)
@@ -152,7 +159,12 @@ SERVER = operation(
     *GUARDED,
 )
 LIVE = operation("Say that the service is alive", json_answer("It is.", object_of({"live": {"type": "boolean"}})))
-READY = operation("Say that all models can decide", json_answer("They can.", object_of({"ready": {"type": "boolean"}})))
+_IS_READY = object_of({"ready": {"type": "boolean"}})
+READY = operation(
+    "Say that all models can decide, and that the review queue can be written",
+    json_answer("They can.", _IS_READY),
+    503,
+)
 MODEL_READY = operation(
     "Say that a model can decide",
     json_answer("It can.", object_of({"name": TEXT, "ready": {"type": "boolean"}})),
@@ -177,7 +189,13 @@ MODEL = operation(
 _INFERRED = json_answer(
     "The outputs; as binary tensors where the request asks for them.",
     object_of(
-        {"model_name": TEXT, "model_version": TEXT, "id": TEXT, "outputs": list_of(OUTPUT)},
+        {
+            "model_name": TEXT,
+            "model_version": TEXT,
+            "id": TEXT,
+            "parameters": object_of({"certificate": CERTIFICATE}),
+            "outputs": list_of(OUTPUT),
+        },
         ["model_name", "model_version", "outputs"],
     ),
 )

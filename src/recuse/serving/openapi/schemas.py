@@ -7,6 +7,7 @@ from typing import Any
 
 __all__ = [
     "CELL",
+    "CERTIFICATE",
     "COLUMN",
     "COST",
     "DECISION",
@@ -68,6 +69,10 @@ DECISION = object_of(
         "cost": NUMBER,
         "expected_loss": MAYBE,
         "expected_saving": {**MAYBE, "description": "What the decision saves against the other one."},
+        "problems": list_of(
+            object_of({"column": TEXT, "problem": TEXT}),
+            description="What is unlike training in the row: missing cells, new categories, numbers outside the range.",
+        ),
         "review": {"type": ["string", "null"], "description": "Identifier of the row in the review queue."},
     }
 )
@@ -82,6 +87,21 @@ COLUMN = object_of(
     },
     ["name", "kind", "had_missing"],
 )
+CERTIFICATE = {
+    "type": ["integer", "null"],
+    "description": "Number of the certificate at whose threshold rows are accepted; null without one.",
+}
+_CERTIFICATES = list_of(
+    object_of(
+        {
+            "number": {"type": "integer", "minimum": 1},
+            "statement": TEXT,
+            "what": {"enum": ["accepted_loss", "rcr_loss"]},
+            **dict.fromkeys(("target", "delta", "threshold"), NUMBER),
+            "cost": {"type": ["number", "string", "null"]},
+        }
+    )
+)
 DESCRIPTION = object_of(
     {
         "name": TEXT,
@@ -95,6 +115,8 @@ DESCRIPTION = object_of(
         "targets": list_of(TEXT),
         "columns": list_of(COLUMN),
         "training_rows": {"type": "boolean"},
+        "certificates": _CERTIFICATES,
+        "certificate": CERTIFICATE,
         "review_queue": {"type": "boolean"},
     }
 )

@@ -35,6 +35,9 @@ function predictionText(decision, model) {
   return value.toLocaleString('en', {minimumFractionDigits: digits, maximumFractionDigits: digits}).replace('-', '\u2212');
 }
 
+/** Whether the page knows the decision at another cost; at a certified threshold only the service does. */
+const followsCost = model => model.has_expected_loss && model.certificate === null;
+
 /** Return the decision at another cost, for models that accept a row where its expected loss is below the cost. */
 function atCost(decision, cost) {
   const loss = decision.expected_loss;

@@ -33,8 +33,9 @@ function rounded(cost, low, high) {
 function costNote(model, scale) {
   const unit = {squared: 'squared units of the target', absolute: 'units of the target'}[model.loss] ?? `units of the ${model.loss} loss`;
   if (scale.column) return `Each row brings its own cost, in the column ${scale.column}.`;
+  if (!scale.movable && model.certificate !== null) return `Certificate ${model.certificate}, by which this model decides, is for the cost ${show(model.cost)}.`;
   if (!scale.movable) return `This model was trained for the cost ${show(model.cost)} and decides at no other.`;
   const range = scale.range ? `, from ${show(scale.low)} to ${show(scale.high)}` : '';
-  const rule = model.has_expected_loss ? ' The model predicts where it expects a smaller loss than this.' : '';
+  const rule = followsCost(model) ? ' The model predicts where it expects a smaller loss than this.' : '';
   return `In ${unit}${range}.${rule}`;
 }

@@ -78,7 +78,7 @@ function setCost(cost) {
   state.cost = cost;
   showError('cost', '');
   drawCost();
-  if (state.model.has_expected_loss) {  // the rule of these models, so that the page follows the slider at once
+  if (followsCost(state.model)) {  // the rule of these models, so that the page follows the slider at once
     if (state.answer) state.answer = atCost(state.answer, cost);
     if (state.batch?.decisions) state.batch.decisions = state.batch.decisions.map(each => atCost(each, cost));
     drawAnswer();

@@ -37,7 +37,7 @@ function decideBatch() {
       decisions.push(...(await ask(predictPath(), body, signal)).decisions);
     }
     const cost = state.cost;
-    batch.decisions = state.model.has_expected_loss && state.scale.movable ? decisions.map(each => atCost(each, cost)) : decisions;
+    batch.decisions = followsCost(state.model) && state.scale.movable ? decisions.map(each => atCost(each, cost)) : decisions;
     drawBatch();
   });
 }

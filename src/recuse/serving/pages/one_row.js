@@ -49,7 +49,7 @@ function decideRow(pause = PAUSE) {
   clearTimeout(state.timer);
   state.timer = setTimeout(() => {
     askAboutRow();
-    const stale = state.batch && state.batch.cost !== state.cost && !state.model.has_expected_loss;
+    const stale = state.batch && state.batch.cost !== state.cost && !followsCost(state.model);
     if (stale) decideBatch();
   }, pause);
 }

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from recuse.model_file.schema import ColumnSchema, TableSchema
-from recuse.serving.errors import RequestError
-from recuse.serving.model_store import LoadedModel
+from recuse.model_file.schema import ColumnSchema
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.payloads.parsing import decode_text
+from recuse.serving.payloads.reading import RowReading
 
 __all__ = ["check_cost", "table_of_columns", "table_of_csv", "table_of_lists", "table_of_records"]
 
 _MISSING_WORDS = frozenset({"", "na", "nan", "n/a", "null", "none", "<na>", "nat"})
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def check_cost(cost: Any) -> Any:
@@ -28,46 +29,53 @@ def check_cost(cost: Any) -> Any:
     costs = cost if isinstance(cost, list) else [] if cost is None else [cost]
     wrong = [each for each in costs if type(each) not in (int, float)]
     if wrong or cost == []:
-        raise RequestError(422, f"cost must be a number or one number for each row, got {cost!r:.80}")
+        raise RequestError(422, f"cost must be a number or one number for each row, got {shown(cost)}")
     return cost
 
 
-def table_of_records(loaded: LoadedModel, records: Any) -> Any:
+def table_of_records(reading: RowReading, records: Any) -> Any:
     """Return rows of JSON as a table with the columns of the model; absent columns are missing values.
 
     One row stays a mapping, which needs no DataFrame.
     """
     if not isinstance(records, list) or not records or not all(isinstance(record, dict) for record in records):
         raise RequestError(422, "rows must be objects of column names and values, and there must be at least one")
-    for record in records:
+    names = _names(reading)
+    reading.check_size(len(records))
+    for place, record in enumerate(records):
         _check_cells(record.values())
-    names = _names(loaded)
+        if not record or not names.keys() >= record.keys():
+            reading.check_names(record, f" in row {place}")
     if len(records) == 1:
         get = records[0].get
         return {name: get(text) for text, name in names.items()}
     return _frame({name: [record.get(text) for record in records] for text, name in names.items()})
 
 
-def table_of_columns(loaded: LoadedModel, columns: Mapping[str, Sequence[Any]]) -> Any:
+def table_of_columns(reading: RowReading, columns: Mapping[str, Sequence[Any]]) -> Any:
     """Return columns by name as a table with the columns of the model; absent columns are missing values."""
+    names = _names(reading)
     counts = {len(cells) for cells in columns.values()}
     if len(counts) != 1 or 0 in counts:
         raise RequestError(422, f"columns must have the same number of values, at least one, got {sorted(counts)}")
+    reading.check_size(max(counts), len(columns))
     for cells in columns.values():
         _check_cells(cells)
+    reading.check_names(columns.keys())
     missing = [None] * counts.pop()
-    table = {name: columns.get(text, missing) for text, name in _names(loaded).items()}
+    table = {name: columns.get(text, missing) for text, name in names.items()}
     if len(missing) == 1:
         return {name: cells[0] for name, cells in table.items()}
     return _frame(table)
 
 
-def table_of_lists(loaded: LoadedModel, rows: Any, names: Sequence[Any] | None = None) -> Any:
+def table_of_lists(reading: RowReading, rows: Any, names: Sequence[Any] | None = None) -> Any:
     """Return rows without names as a table; their cells are in the order of `names`, or of the columns in training."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) for row in rows):
         raise RequestError(422, "rows must be lists of values, and there must be at least one")
+    reading.check_size(len(rows), len(rows[0]))
     if names is None:
-        names = [str(column.name) for column in _schema(loaded).columns]
+        names = [str(column.name) for column in reading.schema.columns]
     wrong = [place for place, row in enumerate(rows) if len(row) != len(names)]
     if wrong:
         found = len(rows[wrong[0]])
@@ -78,25 +86,47 @@ def table_of_lists(loaded: LoadedModel, rows: Any, names: Sequence[Any] | None =
         raise RequestError(422, "column names must be texts or numbers")
     if len(set(map(str, names))) < len(names):
         raise RequestError(422, "column names must be different")
-    return table_of_columns(loaded, dict(zip(map(str, names), map(list, zip(*rows, strict=True)), strict=True)))
+    return table_of_columns(reading, dict(zip(map(str, names), map(list, zip(*rows, strict=True)), strict=True)))
 
 
-def table_of_csv(loaded: LoadedModel, body: bytes) -> Any:
-    """Return the rows of a CSV text with a header; empty cells and words such as NA are missing values."""
-    text = decode_text(body)
+def table_of_csv(reading: RowReading, body: bytes) -> Any:
+    """Return the rows of a CSV text with a header; empty cells and words such as NA are missing values.
+
+    A first column without a name is left out: it has the row names that pandas writes.
+    """
+    kinds = {str(column.name): _cell_of_text(column) for column in reading.schema.columns}
+    lines = _csv_lines(decode_text(body), reading.limits.cells)
+    header = next(lines, [])
+    readers = [kinds.get(name, _number_or_text) for name in header]
+    rows = []
+    for number, line in enumerate(lines, start=2):
+        if len(line) != len(readers):
+            rule = f"each line must have {len(readers)} cells, as the header, line {number} has not"
+            raise RequestError(422, rule)
+        rows.append([read(cell) for read, cell in zip(readers, line, strict=True)])
+        reading.check_size(len(rows), len(header))
+    if not rows:
+        raise RequestError(422, f"the body must have a header and at least one row, got {int(bool(header))} lines")
+    if len(header) == 1 and header[0] not in kinds and re.search(r"[;\t]", header[0]):
+        raise RequestError(422, f"the cells of a line must be separated by commas, got the header {shown(header[0])}")
+    if header[0] == "" and len(header) > 1:
+        header, rows = header[1:], [row[1:] for row in rows]
+    return table_of_lists(reading, rows, header)
+
+
+def _csv_lines(text: str, most: int) -> Iterator[list[str]]:
+    """Yield the cells of the lines that are not empty, one line at a time."""
+    lines = (_check_line(match.group(), most) for match in _LINE.finditer(text))
     try:
-        lines = [line for line in csv.reader(io.StringIO(text, newline=""), strict=True) if line]
+        yield from (cells for cells in csv.reader(lines, strict=True) if cells)
     except csv.Error as error:
         raise RequestError(400, f"the body must be CSV: {error!s:.200}") from error
-    if len(lines) < 2:
-        raise RequestError(422, f"the body must have a header and at least one row, got {len(lines)} lines")
-    kinds = {str(column.name): _cell_of_text(column) for column in _schema(loaded).columns}
-    readers = [kinds.get(name, _number_or_text) for name in lines[0]]
-    wrong = [number for number, line in enumerate(lines, start=1) if len(line) != len(readers)]
-    if wrong:
-        raise RequestError(422, f"each line must have {len(readers)} cells, as the header, line {wrong[0]} has not")
-    rows = [[read(cell) for read, cell in zip(readers, line, strict=True)] for line in lines[1:]]
-    return table_of_lists(loaded, rows, lines[0])
+
+
+def _check_line(line: str, most: int) -> str:
+    if len(line) > most and line.count(",") >= most:
+        raise RequestError(413, f"a request may have at most {most} cells, got more in one line")
+    return line
 
 
 def _cell_of_text(column: ColumnSchema) -> Callable[[str], Any]:
@@ -128,16 +158,9 @@ def _frame(columns: Mapping[str | int, Sequence[Any]]) -> Any:
 def _check_cells(cells: Iterable[Any]) -> None:
     for cell in cells:
         if type(cell) in (dict, list):
-            raise RequestError(422, f"values must be numbers, text, true, false or null, got {cell!r:.80}")
+            raise RequestError(422, f"values must be numbers, text, true, false or null, got {shown(cell)}")
 
 
-def _names(loaded: LoadedModel) -> Mapping[str, str | int]:
-    _schema(loaded)
-    return loaded.column_names
-
-
-def _schema(loaded: LoadedModel) -> TableSchema:
-    schema = loaded.model.schema
-    if not isinstance(schema, TableSchema):
-        raise RequestError(422, f"model {loaded.name!r} reads images, not rows: send them as a tensor to /v2/models")
-    return schema
+def _names(reading: RowReading) -> Mapping[str, str | int]:
+    _ = reading.schema  # raises an error for images
+    return reading.loaded.column_names

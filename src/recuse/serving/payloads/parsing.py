@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
+from recuse.serving.payloads.limits import RowLimits
 
 __all__ = ["decode_text", "parse_json"]
 
+_MOST_DIGITS = 400
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def parse_json(body: bytes, *, nan_is_missing: bool = False) -> Any:
-    """Parse JSON without infinite numbers; NaN, which some clients write, is an error or a missing value.
+def parse_json(body: bytes, *, nan_is_missing: bool = False, limits: RowLimits | None = None) -> Any:
+    """Parse JSON with different names in each object; NaN, which some clients write, is an error or a missing value.
+
+    With `limits`, a body that has too many values or objects is refused before it takes much memory.
 
     Examples
     --------
     >>> parse_json(b'{"row": {"weight": 3000}}')
     {'row': {'weight': 3000}}
     """
-    text = decode_text(body)
+    decoder = _LENIENT if nan_is_missing else _STRICT
+    large = limits is not None and len(body) > limits.objects  # a smaller one cannot have that many
+    if limits is not None and large:
+        limits.check_json(body)
+        decoder = _decoder(decoder.parse_constant, _ObjectCount(limits), _bounded_int)
     try:
-        parsed = (_LENIENT if nan_is_missing else _STRICT).decode(text)
+        with _no_collections() if large else nullcontext():
+            parsed = decoder.decode(decode_text(body))
     except RecursionError as error:
         raise RequestError(400, "the body must be JSON: nested too deeply") from error
     except json.JSONDecodeError as error:
@@ -63,5 +75,57 @@ def _missing(constant: str) -> Any:
     return None if constant == "NaN" else _no_constant(constant)
 
 
-_STRICT = json.JSONDecoder(parse_constant=_no_constant)  # made once: that takes longer than to parse a row
-_LENIENT = json.JSONDecoder(parse_constant=_missing)
+def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; raise a RequestError if it has a name twice, since a parser would keep only one value."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        twice = ""
+        for name, _ in pairs:
+            twice = name if name in seen else twice
+            seen.add(name)
+        raise RequestError(400, f"the body must be JSON with different names in each object, got {shown(twice)} twice")
+    return made
+
+
+class _ObjectCount:
+    """Makes objects of JSON, and stops the parser when there are too many."""
+
+    def __init__(self, limits: RowLimits) -> None:
+        self._limits, self._left = limits, limits.objects
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._left -= 1
+        if self._left < 0:
+            most = self._limits
+            raise RequestError(
+                413, f"a request may have at most {most.rows} rows, got more than {most.objects} objects"
+            )
+        return _different(pairs)
+
+
+def _bounded_int(digits: str) -> int:
+    """Return a whole number; a long one takes long to convert, and is too large for every column."""
+    if len(digits) > _MOST_DIGITS:
+        raise RequestError(422, "numbers must be below 1.8e308 in size, got a larger one")
+    return int(digits)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep Python from looking for garbage among the values that are made, which takes longer than to make them."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _decoder(parse_constant: Any, make_object: Any, parse_int: Any = None) -> json.JSONDecoder:
+    return json.JSONDecoder(parse_constant=parse_constant, object_pairs_hook=make_object, parse_int=parse_int)
+
+
+_STRICT = _decoder(_no_constant, _different)  # made once: that takes longer than to parse a row
+_LENIENT = _decoder(_missing, _different)

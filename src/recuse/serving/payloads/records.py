@@ -26,6 +26,7 @@ def records_of(decided: Decided) -> list[dict[str, Any]]:
         decision.score.tolist(),
         decision.cost.tolist(),
         [None] * len(predictions) if expected is None else expected.tolist(),
+        decided.problems,
         decided.reviews,
         strict=True,
     )
@@ -37,10 +38,11 @@ def records_of(decided: Decided) -> list[dict[str, Any]]:
             "score": finite(score),
             "cost": cost,
             "expected_loss": finite(loss),
-            "expected_saving": None if loss is None else finite(abs(loss - cost)),
+            "expected_saving": None if loss is None else finite(cost - loss if accepted else loss - cost),
+            "problems": problems,
             "review": review,
         }
-        for values, accepted, score, cost, loss, review in rows
+        for values, accepted, score, cost, loss, problems, review in rows
     ]
 
 

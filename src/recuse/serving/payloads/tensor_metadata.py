@@ -29,7 +29,7 @@ def output_type(output: str) -> str:
     >>> output_type("accepted"), output_type("score")
     ('BOOL', 'FP64')
     """
-    return "BOOL" if output == "accepted" else "FP64"
+    return {"accepted": "BOOL", "problems": "BYTES"}.get(output, "FP64")
 
 
 def outputs_of(loaded: LoadedModel) -> list[dict[str, Any]]:
@@ -37,6 +37,8 @@ def outputs_of(loaded: LoadedModel) -> list[dict[str, Any]]:
     info = loaded.model.info()
     count = info["targets"]["count"]
     names = ["prediction", "accepted", "score", "cost", *(["expected_loss"] if info["has_expected_loss"] else [])]
+    if loaded.reads_rows:
+        names.append("problems")
     shapes = {"prediction": [-1] if count == 1 else [-1, count]}
     return [{"name": name, "datatype": output_type(name), "shape": shapes.get(name, [-1])} for name in names]
 

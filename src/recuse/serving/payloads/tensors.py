@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.payloads.records import finite
 
 __all__ = ["Tensor", "json_tensor", "raw_bytes", "read_tensors"]
@@ -37,36 +38,54 @@ class Tensor:
     name : str
     shape : tuple of int
     datatype : str
-    cells : list
-        All cells, row by row; None for missing ones.
+    cells : list or ndarray
+        All cells, row by row; None for missing ones. Numbers that were sent as bytes are an array.
     """
 
     name: str
     shape: tuple[int, ...]
     datatype: str
-    cells: list[Any]
+    cells: list[Any] | NDArray[Any]
+
+    def columns(self) -> list[list[Any]]:
+        """Return the cells of the columns of a tensor with two axes, as plain values."""
+        if isinstance(self.cells, np.ndarray):
+            plain: list[list[Any]] = self.cells.reshape(self.shape).T.tolist()
+            return plain
+        return [self.cells[place :: self.shape[1]] for place in range(self.shape[1])]
+
+    def column(self) -> list[Any]:
+        """Return all cells as plain values."""
+        return self.cells.tolist() if isinstance(self.cells, np.ndarray) else self.cells
 
     def rows(self) -> NDArray[Any]:
         """Return the cells in their shape; text and missing cells as objects."""
+        if isinstance(self.cells, np.ndarray):
+            return self.cells.reshape(self.shape)
         dtype = _NUMBERS.get(self.datatype, object)
         kept = object if any(cell is None for cell in self.cells) else dtype
         return np.array(self.cells, dtype=kept).reshape(self.shape)
 
 
-def read_tensors(inputs: Any, raw: bytes) -> list[Tensor]:
-    """Read the inputs of a request; `raw` are the bytes after the JSON of its body."""
+def read_tensors(inputs: Any, raw: bytes, check_shape: Callable[[tuple[int, ...]], None]) -> list[Tensor]:
+    """Read the inputs of a request; `raw` are the bytes after the JSON of its body.
+
+    `check_shape` raises a RequestError for tensors that are too large, before their cells are read.
+    """
     if not isinstance(inputs, list) or not inputs:
         raise RequestError(400, "inputs must be a list of tensors, at least one")
     tensors, place = [], 0
+    cells: list[Any] | NDArray[Any]
     for each in inputs:
         name, shape, datatype = _described(each)
+        check_shape(shape)
         size = (each.get("parameters") or {}).get("binary_data_size")
         if size is None:
-            cells = _json_cells(each.get("data"), name, datatype, math.prod(shape))
+            cells = _json_cells(each.get("data"), name, datatype)
         else:
             if type(size) is not int or not 0 <= size <= len(raw) - place:
                 raise RequestError(400, f"input {name!r:.80} must be within the {len(raw)} bytes after the JSON")
-            cells = _raw_cells(raw[place : place + size], name, datatype)
+            cells = _raw_cells(raw[place : place + size], name, datatype, math.prod(shape))
             place += size
         if len(cells) != math.prod(shape):
             raise RequestError(400, f"input {name!r:.80} must have {math.prod(shape)} values, got {len(cells)}")
@@ -86,17 +105,17 @@ def _described(tensor: Any) -> tuple[str, tuple[int, ...], str]:
     sizes = shape if isinstance(shape, list) and 1 <= len(shape) <= _MOST_AXES else [-1]
     if not all(type(size) is int and 1 <= size < 2**31 for size in sizes):
         raise RequestError(
-            400, f"input {name!r:.80} must have a shape of 1 to {_MOST_AXES} sizes > 0, got {shape!r:.80}"
+            400, f"input {name!r:.80} must have a shape of 1 to {_MOST_AXES} sizes > 0, got {shown(shape)}"
         )
     if not isinstance(datatype, str) or (datatype != "BYTES" and datatype not in _NUMBERS):
         known = ", ".join(["BYTES", *_NUMBERS])
-        raise RequestError(400, f"input {name!r:.80} must have a datatype of {known}, got {datatype!r:.80}")
+        raise RequestError(400, f"input {name!r:.80} must have a datatype of {known}, got {shown(datatype)}")
     if not isinstance(tensor.get("parameters") or {}, dict):
         raise RequestError(400, f"the parameters of input {name!r:.80} must be an object")
     return name, tuple(sizes), datatype
 
 
-def _json_cells(data: Any, name: str, datatype: str, count: int) -> list[Any]:
+def _json_cells(data: Any, name: str, datatype: str) -> list[Any]:
     if not isinstance(data, list):
         raise RequestError(400, f"input {name!r:.80} must have its values in the list data")
     cells = list(_flat(data, _MOST_AXES))
@@ -106,7 +125,7 @@ def _json_cells(data: Any, name: str, datatype: str, count: int) -> list[Any]:
         limits = np.iinfo(_NUMBERS[datatype])
         wrong = [cell for cell in cells if cell is not None and not limits.min <= cell <= limits.max]
     if wrong:
-        raise RequestError(400, f"input {name!r:.80} of type {datatype} cannot hold {wrong[0]!r:.80}")
+        raise RequestError(400, f"input {name!r:.80} of type {datatype} cannot hold {shown(wrong[0])}")
     return cells
 
 
@@ -120,16 +139,15 @@ def _flat(data: list[Any], depth: int) -> Iterator[Any]:
             yield value
 
 
-def _raw_cells(raw: bytes, name: str, datatype: str) -> list[Any]:
+def _raw_cells(raw: bytes, name: str, datatype: str, count: int) -> list[Any] | NDArray[Any]:
     if datatype == "BYTES":
-        return [_text(cell, name) for cell in _raw_texts(raw, name)]
+        return [_text(cell, name) for cell in islice(_raw_texts(raw, name), count + 1)]
     dtype = np.dtype(_NUMBERS[datatype])
     if len(raw) % dtype.itemsize:
         raise RequestError(
             400, f"input {name!r:.80} must have whole values of {dtype.itemsize} bytes, got {len(raw)} bytes"
         )
-    cells: list[Any] = np.frombuffer(raw, dtype).tolist()
-    return cells
+    return np.frombuffer(raw, dtype)
 
 
 def _raw_texts(raw: bytes, name: str) -> Iterator[bytes]:
@@ -159,7 +177,7 @@ def json_tensor(name: str, values: NDArray[Any], datatype: str) -> dict[str, Any
     {'name': 'score', 'datatype': 'FP64', 'shape': [2], 'data': [0.5, None]}
     """
     cells: Iterable[Any] = values.ravel().tolist()
-    data = [cell if datatype == "BOOL" else finite(cell) for cell in cells]
+    data = [finite(cell) if datatype == "FP64" else cell for cell in cells]
     return {"name": name, "datatype": datatype, "shape": list(values.shape), "data": data}
 
 
@@ -171,4 +189,7 @@ def raw_bytes(values: NDArray[Any], datatype: str) -> bytes:
     >>> raw_bytes(np.array([True, False]), "BOOL")
     b'\x01\x00'
     """
+    if datatype == "BYTES":
+        texts = [text.encode() for text in values.tolist()]
+        return b"".join(_LENGTH.pack(len(text)) + text for text in texts)
     return values.astype(_NUMBERS[datatype]).tobytes()

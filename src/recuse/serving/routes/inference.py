@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 
 from recuse._version import __version__
 from recuse.model_file.schema import ImageSchema
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
-from recuse.serving.payloads.bodies import table_of_columns, table_of_lists
+from recuse.serving.payloads.bodies import table_of_columns
+from recuse.serving.payloads.limits import RowLimits
 from recuse.serving.payloads.parsing import parse_json
+from recuse.serving.payloads.reading import RowReading, check_lenient
 from recuse.serving.payloads.records import json_response
 from recuse.serving.payloads.tensor_metadata import describe_tensors, output_type, outputs_of
 from recuse.serving.payloads.tensors import Tensor, json_tensor, raw_bytes, read_tensors
@@ -28,6 +32,8 @@ router = APIRouter(prefix="/v2")
 
 _HEADER_LENGTH = "Inference-Header-Content-Length"
 _COST = "cost"
+_ANSWERED = ("id", "outputs", "parameters")  # parts of a request that its answer depends on
+_SHAPES = "inputs must be one for each column, or one of the shape [rows, columns]"
 _PARTS: tuple[tuple[str, type, str], ...] = (
     ("parameters", dict, "an object"), ("outputs", list, "a list"), ("id", str, "a text"),
 )  # fmt: skip
@@ -46,8 +52,11 @@ async def live() -> Response:
 
 
 @router.get("/health/ready", **operations.READY)
-async def ready() -> Response:
-    """Say that all models can decide."""
+async def ready(request: Request) -> Response:
+    """Say that all models can decide, and that the review queue can be written."""
+    state = request.app.state.queue_state
+    if state is not None and not await state.is_ready():
+        raise RequestError(503, "the review queue cannot be written: the log says why")
     return json_response({"ready": True})
 
 
@@ -88,26 +97,27 @@ async def infer_version(request: Request, name: str, version: str) -> Response:
 
 
 async def _infer(request: Request, loaded: LoadedModel) -> Response:
-    header_length = request.headers.get(_HEADER_LENGTH)
+    header_length, limits = request.headers.get(_HEADER_LENGTH), request.app.state.limits
     read_content: dict[str, Any] = {}
 
     def read(body: bytes) -> Question:
-        content, raw = _split(body, header_length)
-        read_content.update(content)
-        return _question(loaded, content, raw)
+        content, raw = _split(body, header_length, limits)
+        read_content.update({name: content[name] for name in _ANSWERED if name in content})
+        lenient = check_lenient(content.get("parameters", {}).get("lenient", False))
+        return _question(RowReading(loaded, limits, lenient), content, raw)
 
     decided = await decide_body(request, read)
     return await respond(request, decided, lambda decided: _write(decided, read_content))
 
 
-def _split(body: bytes, header_length: str | None) -> tuple[dict[str, Any], bytes]:
+def _split(body: bytes, header_length: str | None, limits: RowLimits) -> tuple[dict[str, Any], bytes]:
     """Return the JSON of a body, and the bytes after it."""
     length = len(body)
     if header_length is not None:
         if not re.fullmatch("[0-9]{1,18}", header_length) or int(header_length) > len(body):
             raise RequestError(400, f"{_HEADER_LENGTH} must be within the {len(body)} bytes of the body")
         length = int(header_length)
-    content = parse_json(body[:length], nan_is_missing=True)
+    content = parse_json(body[:length], nan_is_missing=True, limits=limits)
     if not isinstance(content, dict):
         raise RequestError(400, "the body must be an object with inputs")
     for name, kind, words in _PARTS:
@@ -116,32 +126,63 @@ def _split(body: bytes, header_length: str | None) -> tuple[dict[str, Any], byte
     return content, body[length:]
 
 
-def _question(loaded: LoadedModel, content: dict[str, Any], raw: bytes) -> Question:
-    tensors = read_tensors(content.get("inputs"), raw)
+def _question(reading: RowReading, content: dict[str, Any], raw: bytes) -> Question:
+    loaded = reading.loaded
+    tensors = read_tensors(content.get("inputs"), raw, _shape_check(reading))
     _requested(loaded, content)
     cost = content.get("parameters", {}).get(_COST)
     if _COST not in loaded.column_names:
         given = [tensor for tensor in tensors if tensor.name == _COST]
         tensors = [tensor for tensor in tensors if tensor.name != _COST]
-        cost = given[0].cells if given else cost
+        cost = given[0].column() if given else cost
     if any(type(each) not in (int, float) for each in (cost if isinstance(cost, list) else [cost]) if cost is not None):
-        raise RequestError(400, f"cost must be a number or one number for each row, got {cost!r:.80}")
-    return Question(loaded, _table(loaded, tensors), cost)
+        raise RequestError(400, f"cost must be a number or one number for each row, got {shown(cost)}")
+    return Question(loaded, _table(reading, tensors), cost)
 
 
-def _table(loaded: LoadedModel, tensors: list[Tensor]) -> Any:
-    if isinstance(loaded.model.schema, ImageSchema):
+def _shape_check(reading: RowReading) -> Callable[[tuple[int, ...]], None]:
+    """Return the check of the shapes of all tensors of a request; images are limited by the bytes of the body."""
+    total = 0
+
+    def check(shape: tuple[int, ...]) -> None:
+        nonlocal total
+        total += math.prod(shape)
+        if reading.loaded.reads_rows:
+            reading.check_size(shape[0])
+            reading.limits.check_cells(total)
+        else:
+            reading.limits.check(shape[0], 0)
+
+    return check
+
+
+def _table(reading: RowReading, tensors: list[Tensor]) -> Any:
+    if isinstance(reading.loaded.model.schema, ImageSchema):
         if len(tensors) != 1:
             raise RequestError(400, f"the images must be one input, got {len(tensors)}")
         return tensors[0].rows()
-    wide = [tensor for tensor in tensors if math.prod(tensor.shape[1:]) != 1 or tensor.name not in loaded.column_names]
-    if not wide and tensors:
-        return table_of_columns(loaded, {tensor.name: tensor.cells for tensor in tensors})
-    if len(tensors) != 1 or len(wide[0].shape) != 2:
-        known = ", ".join(list(loaded.column_names)[:20])
-        raise RequestError(400, f"inputs must be one for each column, {known}, or one of the shape [rows, columns]")
-    rows, width = wide[0].shape
-    return table_of_lists(loaded, [wide[0].cells[row * width : (row + 1) * width] for row in range(rows)])
+    names, widths = (
+        [str(column.name) for column in reading.schema.columns],
+        [math.prod(each.shape[1:]) for each in tensors],
+    )
+    if len(tensors) == 1 and _is_matrix(tensors[0], names):
+        if widths != [len(names)]:
+            rule = f"each row must have {len(names)} values, one for each column"
+            raise RequestError(422, f"{rule}, got {widths[0]} in row 0")
+        return table_of_columns(reading, dict(zip(names, tensors[0].columns(), strict=True)))
+    if not tensors or set(widths) != {1}:
+        raise RequestError(400, _SHAPES)
+    try:
+        return table_of_columns(reading, {tensor.name: tensor.column() for tensor in tensors})
+    except RequestError as error:
+        raise RequestError(error.status, f"{error.sentence}; {_SHAPES}") from error
+
+
+def _is_matrix(tensor: Tensor, names: list[str]) -> bool:
+    """Whether a tensor has all columns; with one column, its name tells that it is not a column."""
+    if len(tensor.shape) != 2:
+        return False
+    return tensor.shape[1] != 1 or (len(names) == 1 and tensor.name != names[0])
 
 
 def _write(decided: Decided, content: dict[str, Any]) -> Response:
@@ -150,7 +191,11 @@ def _write(decided: Decided, content: dict[str, Any]) -> Response:
     if "id" in content:
         answered["id"] = content["id"]
     parts = []
+    if loaded.certificate is not None:
+        answered["parameters"] = {"certificate": loaded.certificate.number}
     for name, binary in _requested(loaded, content):
+        if name == "problems" and not content.get("outputs") and not any(decided.problems):
+            continue  # most rows have none
         datatype = output_type(name)
         if binary:
             parts.append(raw_bytes(values[name], datatype))
@@ -181,7 +226,7 @@ def _requested(loaded: LoadedModel, content: dict[str, Any]) -> list[tuple[str, 
             or not isinstance(parameters, dict)
             or "classification" in parameters
         ):
-            raise RequestError(400, f"outputs must be tensors of {', '.join(known)}, got {output!r:.80}")
+            raise RequestError(400, f"outputs must be tensors of {', '.join(known)}, got {shown(output)}")
         requested.append((name, parameters.get("binary_data", binary) is True))
     return requested
 
@@ -189,4 +234,6 @@ def _requested(loaded: LoadedModel, content: dict[str, Any]) -> list[tuple[str, 
 def _values(decided: Decided) -> dict[str, NDArray[Any]]:
     decision, expected = decided.decision, decided.expected_loss
     values = {"prediction": decision.prediction, "accepted": decision.accepted, "score": decision.score}
-    return {**values, "cost": decision.cost, **({} if expected is None else {"expected_loss": expected})}
+    values |= {"cost": decision.cost, **({} if expected is None else {"expected_loss": expected})}
+    texts = ["; ".join(f"{each['column']}: {each['problem']}" for each in row) for row in decided.problems]
+    return {**values, "problems": np.array(texts, dtype=object)}

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from recuse._version import __version__
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
-from recuse.serving.errors import RequestError
-from recuse.serving.model_store import LoadedModel
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.openapi import operations
 from recuse.serving.payloads.bodies import (
     check_cost,
@@ -20,6 +19,7 @@ from recuse.serving.payloads.bodies import (
     table_of_records,
 )
 from recuse.serving.payloads.parsing import parse_json
+from recuse.serving.payloads.reading import RowReading, check_lenient
 from recuse.serving.payloads.records import json_response, records_of
 
 __all__ = ["router"]
@@ -35,42 +35,44 @@ async def invocations(request: Request) -> Response:
     loaded = find_model(request.app.state, request.query_params.get("model"))
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind not in ("application/json", "text/csv"):
-        raise RequestError(415, f"the content type must be application/json or text/csv, got {kind!r:.80}")
+        raise RequestError(415, f"the content type must be application/json or text/csv, got {shown(kind)}")
     read = _read_csv if kind == "text/csv" else _read_json
-    return await respond(request, await decide_body(request, partial(read, loaded)), _write)
+    lenient = check_lenient(request.query_params.get("lenient", False))
+    reading = RowReading(loaded, request.app.state.limits, lenient)
+    return await respond(request, await decide_body(request, partial(read, reading)), _write)
 
 
-def _read_csv(loaded: LoadedModel, body: bytes) -> Question:
-    return Question(loaded, table_of_csv(loaded, body))
+def _read_csv(reading: RowReading, body: bytes) -> Question:
+    return Question(reading.loaded, table_of_csv(reading, body))
 
 
-def _read_json(loaded: LoadedModel, body: bytes) -> Question:
-    content = parse_json(body, nan_is_missing=True)
+def _read_json(reading: RowReading, body: bytes) -> Question:
+    content = parse_json(body, nan_is_missing=True, limits=reading.limits)
     given = [name for name in _FORMATS if name in content] if isinstance(content, dict) else []
     if len(given) != 1:
         raise RequestError(422, f"the body must be an object with one of {', '.join(_FORMATS)}, got {given}")
-    table = _table(loaded, given[0], content[given[0]])
-    return Question(loaded, table, _cost(content.get("params")))
+    table = _table(reading, given[0], content[given[0]])
+    return Question(reading.loaded, table, _cost(content.get("params")))
 
 
 def _cost(params: Any) -> Any:
     if params is None:
         return None
     if not isinstance(params, dict) or not params.keys() <= {"cost"}:
-        raise RequestError(422, f"params may be an object with cost and nothing else, got {params!r:.80}")
+        raise RequestError(422, f"params may be an object with cost and nothing else, got {shown(params)}")
     return check_cost(params.get("cost"))
 
 
-def _table(loaded: LoadedModel, name: str, rows: Any) -> Any:
+def _table(reading: RowReading, name: str, rows: Any) -> Any:
     if name == "dataframe_split":
         if not isinstance(rows, dict) or not isinstance(rows.get("columns", []), list):
             raise RequestError(422, "dataframe_split must be an object with the lists columns and data")
-        return table_of_lists(loaded, rows.get("data"), rows.get("columns"))
+        return table_of_lists(reading, rows.get("data"), rows.get("columns"))
     if name == "inputs" and isinstance(rows, dict):
-        return table_of_columns(loaded, {text: _column(cells) for text, cells in rows.items()})
+        return table_of_columns(reading, {text: _column(cells) for text, cells in rows.items()})
     if isinstance(rows, list) and rows and isinstance(rows[0], list) and name != "dataframe_records":
-        return table_of_lists(loaded, rows)
-    return table_of_records(loaded, rows)
+        return table_of_lists(reading, rows)
+    return table_of_records(reading, rows)
 
 
 def _column(cells: Any) -> list[Any]:
@@ -80,7 +82,10 @@ def _column(cells: Any) -> list[Any]:
 
 
 def _write(decided: Decided) -> Response:
-    return json_response({"predictions": records_of(decided)})
+    answer: dict[str, Any] = {"predictions": records_of(decided)}
+    if (in_force := decided.question.loaded.certificate) is not None:
+        answer["certificate"] = in_force.number
+    return json_response(answer)
 
 
 @router.get("/ping", **operations.HEALTH)

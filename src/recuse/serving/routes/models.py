@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from recuse.model_file.schema import ColumnSchema, TableSchema
+from recuse.serving.certified import describe_certificates
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import operations
 from recuse.serving.payloads.records import json_response
@@ -27,20 +28,25 @@ async def models(request: Request) -> Response:
 
 def describe(loaded: LoadedModel) -> dict[str, Any]:
     """Return what a caller needs to know of a model, as plain values."""
-    model, info = loaded.model, loaded.model.info()
+    model, info, in_force = loaded.model, loaded.model.info(), loaded.certificate
+    any_cost, cost, cost_range = model.serves_any_cost, model.cost_, model.cost_range_
+    if in_force is not None and in_force.certificate.cost is not None:  # it covers no other cost
+        any_cost, cost, cost_range = False, in_force.certificate.cost, None
     columns = model.schema.columns if isinstance(model.schema, TableSchema) else ()
     return {
         "name": loaded.name,
         "version": loaded.version,
         "estimator": model.estimator,
-        "cost": model.cost_,
-        "serves_any_cost": model.serves_any_cost,
-        "cost_range": None if model.cost_range_ is None else list(model.cost_range_),
+        "cost": cost,
+        "serves_any_cost": any_cost,
+        "cost_range": None if cost_range is None else list(cost_range),
         "has_expected_loss": info["has_expected_loss"],
         "loss": model.loss_.name,
         "targets": info["targets"]["names"] or [f"target {place}" for place in range(info["targets"]["count"])],
         "columns": [_describe_column(column) for column in columns if column.kind != "unused"],
         "training_rows": loaded.training is not None,
+        "certificates": describe_certificates(model),
+        "certificate": None if in_force is None else in_force.number,
     }
 
 

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from recuse.reviews import QueueUnavailable, ReviewConflict, ReviewNotFound, ReviewQueue
 from recuse.reviews.queue import LEASE_SECONDS
 from recuse.serving.access import Role
-from recuse.serving.errors import RequestError
+from recuse.serving.errors import RequestError, shown
 from recuse.serving.inline_page import inline_page
 from recuse.serving.openapi import review_operations as operations
 from recuse.serving.payloads.parsing import parse_json
@@ -41,8 +41,8 @@ async def lease(request: Request) -> Response:
     body = await _body(request, needed, {"order": str, "skipped": bool})
     queue, reviewer = _queue(request), name or body["reviewer"]
     order, skipped = body.get("order", "saving"), body.get("skipped", False)
-    item = await _call(lambda: queue.lease(reviewer, order, skipped=skipped))
-    counts = await _call(lambda: queue.progress(reviewer.strip()))
+    item = await _call(request, lambda: queue.lease(reviewer, order, skipped=skipped))
+    counts = await _call(request, lambda: queue.progress(reviewer.strip()))
     if item is None:
         return Response(status_code=204, headers={"X-Skipped": str(counts.skipped_by_you)})
     values = asdict(item)
@@ -55,8 +55,8 @@ async def answer(request: Request, review: str) -> Response:
     """Take an answer; the response shows what the model predicted, and what its decision saved."""
     body = await _body(request, {"lease": str, "value": object}, {"reviewer": str})
     queue, reviewer = _queue(request), _name_of_key(request) or body.get("reviewer", "").strip()
-    outcome = await _call(lambda: queue.answer(review, body["lease"], body["value"]))
-    counts = await _call(lambda: queue.progress(reviewer))
+    outcome = await _call(request, lambda: queue.answer(review, body["lease"], body["value"]))
+    counts = await _call(request, lambda: queue.progress(reviewer))
     return json_response(finite_values({**asdict(outcome), "progress": asdict(counts)}))
 
 
@@ -65,7 +65,7 @@ async def release(request: Request, review: str) -> Response:
     """Give a row back; with `skip`, the reviewer does not get it again."""
     body = await _body(request, {"lease": str}, {"skip": bool})
     queue = _queue(request)
-    await _call(lambda: queue.release(review, body["lease"], skip=body.get("skip", False)))
+    await _call(request, lambda: queue.release(review, body["lease"], skip=body.get("skip", False)))
     return Response(status_code=204)
 
 
@@ -74,14 +74,14 @@ async def renew(request: Request, review: str) -> Response:
     """Extend a lease."""
     body = await _body(request, {"lease": str}, {})
     queue = _queue(request)
-    expires = await _call(lambda: queue.renew(review, body["lease"]))
+    expires = await _call(request, lambda: queue.renew(review, body["lease"]))
     return json_response({"expires": expires, "seconds": LEASE_SECONDS})
 
 
 @router.get("/reviews/summary", **operations.SUMMARY)
 async def summary(request: Request) -> Response:
     """Return counts and estimates of the losses."""
-    return json_response(await _call(_queue(request).summary))
+    return json_response(await _call(request, _queue(request).summary))
 
 
 def _queue(request: Request) -> ReviewQueue:
@@ -97,10 +97,11 @@ def _name_of_key(request: Request) -> str | None:
     return str(key.name) if key is not None and key.role is Role.REVIEW else None
 
 
-async def _call(work: Callable[[], Any]) -> Any:
+async def _call(request: Request, work: Callable[[], Any]) -> Any:
     """Run a method of the queue in a thread, and answer its errors with one sentence."""
     try:
-        return await run_in_threadpool(work)
+        async with request.app.state.queue_state.used(writes=False):  # some only read
+            return await run_in_threadpool(work)
     except (ValueError, OSError) as error:
         status = 503 if isinstance(error, OSError) else 422
         raise RequestError(_STATUS.get(type(error), status), str(error)) from error
@@ -115,5 +116,5 @@ async def _body(request: Request, needed: dict[str, type], optional: dict[str, t
         if name not in body and name in needed:
             raise RequestError(422, f"the body must have {name!r}")
         if name in body and not isinstance(body[name], kind):
-            raise RequestError(422, f"{name} must be {_KINDS[kind]}, got {body[name]!r:.80}")
+            raise RequestError(422, f"{name} must be {_KINDS[kind]}, got {shown(body[name])}")
     return body
