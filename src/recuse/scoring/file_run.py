@@ -18,8 +18,9 @@ from recuse.scoring.deciding import BlockScorer
 from recuse.scoring.engines.processes import run_here, run_in_processes
 from recuse.scoring.engines.tasks import Job
 from recuse.scoring.inputs import ArrowInputs, Inputs
+from recuse.scoring.outputs.part_store import PartStore
 from recuse.scoring.outputs.targets import Targets, in_order, targets_of
-from recuse.scoring.outputs.working_folder import PartStore, check_unchanged, input_facts, working_folder
+from recuse.scoring.outputs.working_folder import check_unchanged, input_facts, working_folder
 from recuse.scoring.plan import Plan
 from recuse.scoring.sources.arrow_files import PartReader
 from recuse.scoring.summary import PartSummary, ScoringSummary
@@ -94,7 +95,7 @@ class Run:
             raise ValueError(f"engine must be local or dask, got {engine!r}")
         targets = targets_of(output, self.source, self.inputs.paths)
         plan, inputs = replace(self.plan, output=targets.kind), self._input_facts()
-        with working_folder(targets.place, _facts(plan, targets, inputs)) as store:
+        with working_folder(targets.place, _facts(plan, targets, inputs), targets.mode) as store:
             files = self._files_of_parts()
             starts = {} if not targets.is_folder else {place: number for number, place in reversed(files.items())}
             job = Job(plan, self._absolute_paths(), self.columns, store, frozenset({0, *starts.values()}))

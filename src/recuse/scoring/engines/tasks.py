@@ -9,7 +9,7 @@ from typing import Any
 from recuse.files.names import source_name
 from recuse.scoring.deciding import BlockScorer
 from recuse.scoring.outputs.part_formats import encode_part
-from recuse.scoring.outputs.working_folder import PartStore
+from recuse.scoring.outputs.part_store import PartStore
 from recuse.scoring.plan import Plan
 from recuse.scoring.sources.arrow_files import PartReader
 from recuse.scoring.sources.parts import Part

@@ -115,12 +115,10 @@ def joined(file: BinaryIO, kind: str) -> Iterator[Callable[[Path], object]]:
     joiner.close()
 
 
-def write_empty(path: Path, like: Path) -> None:
+def write_empty(file: BinaryIO, like: Path) -> None:
     """Write a Parquet file without rows that has the columns of another one."""
     parquet = import_extra("pyarrow.parquet", "files")
-    schema = parquet.read_schema(like)
-    with path.open("wb") as file:
-        _parquet_writer(file, schema).close()
+    _parquet_writer(file, parquet.read_schema(like)).close()
 
 
 class _ArrowJoiner:
