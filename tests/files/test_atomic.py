@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -19,8 +20,8 @@ def synced(monkeypatch):
 
     def recorded(file):
         fsync(file)
-        path = os.readlink(f"/proc/self/fd/{file}")
-        calls.append((path, set(os.listdir(path)) if os.path.isdir(path) else None))  # noqa: PTH208, PTH112
+        path = Path(f"/proc/self/fd/{file}").readlink()
+        calls.append((str(path), {each.name for each in path.iterdir()} if path.is_dir() else None))
 
     monkeypatch.setattr(os, "fsync", recorded)
     return calls

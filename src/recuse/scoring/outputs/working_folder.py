@@ -10,14 +10,14 @@ import re
 import stat
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from recuse.scoring.outputs.part_store import PartStore, write_whole
 
-__all__ = ["check_unchanged", "fingerprint", "input_facts", "working_folder"]
+__all__ = ["fingerprint", "working_folder"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, which the operating system reports without a name
 _OWNER_FOLDER, _OWNER_FILE = 0o700, 0o600
@@ -30,29 +30,6 @@ _FILE_OF_FOLDER = re.compile(r"lock|manifest\.json|\.manifest\.json\.[0-9a-f]{8}
 _FILE_OF_RUN = re.compile(
     r"\d{7,}\.(part|json)|\.\d{7,}\.(part|json)\.[0-9a-f]{8}|\d+\.((csv|tsv)(\.gz)?|parquet|arrow)"
 )
-_EDGE = 2**16  # bytes at both ends of an input that are part of its fingerprint
-
-
-def input_facts(paths: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what identifies the input files: path, size, time of change, and the hash of both ends."""
-    return [_facts(Path(path)) for path in paths]
-
-
-def check_unchanged(facts: Sequence[dict[str, Any]]) -> None:
-    """Raise an error if an input file is not the one that `input_facts` described."""
-    for each in facts:
-        if _facts(Path(each["path"])) != each:
-            raise ValueError(f"{each['path']} was changed during the run: start it again")
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    status = path.stat()
-    with path.open("rb") as file:
-        edges = file.read(_EDGE)
-        file.seek(max(0, status.st_size - _EDGE))
-        edges += file.read()
-    checksum = hashlib.sha256(edges).hexdigest()
-    return {"path": str(path.resolve()), "bytes": status.st_size, "changed": status.st_mtime_ns, "edges": checksum}
 
 
 def fingerprint(facts: dict[str, Any]) -> str:
