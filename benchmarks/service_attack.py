@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -243,7 +244,9 @@ def make_model(path: Path) -> None:
     X = rng.normal(size=(400, _COLUMNS))
     table = pd.DataFrame(X, columns=[f"column_{place}" for place in range(_COLUMNS)])
     y = X[:, 0] + 0.5 * rng.normal(size=400)
-    recuse.save(recuse.RiskRejector(Ridge(), Ridge(), cost=1.0, random_state=0).fit(table, y), path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what it decides does not matter here
+        recuse.save(recuse.RiskRejector(Ridge(), Ridge(), cost=1.0, random_state=0).fit(table, y), path)
 
 
 def measure(name: str, model: Path) -> dict[str, object]:

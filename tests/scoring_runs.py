@@ -1,6 +1,8 @@
 """Tables to score, and processes that are started, awaited and killed."""
 
 import contextlib
+import resource
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 NAMES = [f"x{place}" for place in range(4)]
 
@@ -42,3 +45,25 @@ def children_of(process):
         files = Path(f"/proc/{process.pid}/task").glob("*/children")
         return [child for file in files for child in file.read_text().split()]
     return []
+
+
+@contextlib.contextmanager
+def small_files(most):
+    """Let the operating system refuse files of more than `most` bytes, as a full disk does."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limit[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def stopped(model, source, output, *, most=150_000, **options):
+    """Leave the finished parts of a run that could not write its output, and return its working folder."""
+    from recuse.scoring import score_files
+
+    with small_files(most), pytest.raises(OSError, match="cannot be written: File too large"):
+        score_files(model, source, output, **options)
+    return output.parent / f".{output.name}.recuse"

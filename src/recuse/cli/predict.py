@@ -52,6 +52,7 @@ def predict(
         str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
     ] = None,
     encoding: options.Encoding = None,
+    spreadsheet_safe: options.SpreadsheetSafe = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -77,10 +78,10 @@ def predict(
         if keep and keep_all:
             raise UsageError("--keep and --keep-all cannot both be given")
         choice = parse_cost(cost, cost_money)
-        _check_output(output)
+        _check_output(output, spreadsheet_safe=spreadsheet_safe)
         workers = _engine_choice(jobs, engine, scheduler, output)
         printer = Output(as_json, quiet, to_stderr=to_stdout)
-        kept = _Kept(tuple(keep or ()), keep_all)
+        kept = _Kept(tuple(keep or ()), keep_all, spreadsheet_safe)
         with _resumable(data, output, as_json=as_json):
             _run(model, data, output, choice, certificate, kept, encoding, workers, printer)
 
@@ -89,6 +90,7 @@ def predict(
 class _Kept:
     names: tuple[str, ...]
     all: bool
+    spreadsheet_safe: bool
 
 
 @dataclass(frozen=True)
@@ -146,15 +148,17 @@ def _termination_as_interruption() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _check_output(output: str | None) -> None:
+def _check_output(output: str | None, *, spreadsheet_safe: bool) -> None:
     from recuse.files.names import file_format
 
-    if output is None or output == "-" or output.endswith("/") or Path(output).is_dir():
-        return
-    try:
-        file_format(output)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    kind = "no file"
+    if output is not None:
+        try:
+            kind = "csv" if output.endswith("/") or Path(output).is_dir() else file_format(output)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    if spreadsheet_safe and kind != "csv":
+        raise UsageError(f"--spreadsheet-safe needs -o with a CSV file, got {output or kind}")
 
 
 def _run(
@@ -171,6 +175,7 @@ def _run(
     from recuse.cli.inputs import served_table
     from recuse.cli.inputs.certified import certified_choice
     from recuse.cli.inputs.costs import check_money
+    from recuse.files.spreadsheets import formula_warning
     from recuse.scoring.plan import ModelSource
     from recuse.scoring.run import open_run
 
@@ -180,7 +185,14 @@ def _run(
     cost = served_table.chosen_cost(certified_choice(model, certificate, choice), model)
     served_table.check_cost(cost, model)
     with open_run(
-        source, data, cost=cost, certificate=certificate, keep=kept.names, keep_all=kept.all, encoding=encoding
+        source,
+        data,
+        cost=cost,
+        certificate=certificate,
+        keep=kept.names,
+        keep_all=kept.all,
+        encoding=encoding,
+        spreadsheet_safe=kept.spreadsheet_safe,
     ) as run:
         renamed = [name for name, new in zip(run.plan.keep, run.plan.kept_as, strict=True) if name != new]
         if renamed:
@@ -189,6 +201,8 @@ def _run(
         summary, shown = _decisions(run, output, workers, printer)
         used = {*run.plan.keep, *(each for each in (cost, model.cost_) if isinstance(each, str))}
     served_table.print_problems(summary.problems, used, printer)
+    if summary.formula_cells and not kept.spreadsheet_safe:
+        printer.warn(formula_warning(summary.formula_cells))
     if output is None:
         printer.say(_first_rows(shown, summary.rows))
     _summarise(summary, certificate, output, printer)
@@ -200,6 +214,7 @@ def _run(
             "cost": cost,
             "certificate": certificate,
             "output": output,
+            "formula_cells": summary.formula_cells,
             "problems": served_table.problem_records(summary.problems),
             **({"decisions": shown.to_dict("records")} if output is None else {}),
         }

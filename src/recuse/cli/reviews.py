@@ -10,6 +10,8 @@ import typer
 
 from recuse.cli.inputs import options
 from recuse.cli.printing.output import Output, counted
+from recuse.files.atomic import mode_of
+from recuse.files.names import file_format
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def reviews(
     version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Only rows that this version of a model decided about.")
     ] = None,
+    spreadsheet_safe: options.SpreadsheetSafe = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
@@ -55,11 +58,15 @@ def reviews(
             raise UsageError("--export and --delete-before cannot both be given: export first")
         if version is not None and delete_before is not None:
             raise UsageError("--version and --delete-before cannot both be given: rows of all versions are deleted")
+        if spreadsheet_safe and (export is None or file_format(export) != "csv"):
+            raise UsageError(f"--spreadsheet-safe needs --export with a CSV file, got {export or 'no file'}")
         output = Output(as_json, quiet, to_stderr=export == "-")
         if delete_before is not None:
             _delete(queue, _day(delete_before), output)
             return
-        exported = None if export is None else _export(queue, export, version)
+        exported = None
+        if export is not None:
+            exported = _export(queue, export, version, output, spreadsheet_safe=spreadsheet_safe)
         _print(queue, version, export, exported, output)
 
 
@@ -79,12 +86,17 @@ def _delete(queue: Path, day: date, output: Output) -> None:
     output.finish({"deleted": vars(deleted)})
 
 
-def _export(queue: Path, path: str, version: str | None) -> int:
+def _export(queue: Path, path: str, version: str | None, output: Output, *, spreadsheet_safe: bool) -> int:
+    """Write the answered rows with the permissions of the queue; return their number."""
+    from recuse.files.spreadsheets import formula_cells, formula_warning, without_formulas
     from recuse.files.tables import write_table
     from recuse.reviews.learning import export_table
 
     table = export_table(queue, version)
-    write_table(table, path)
+    formulas = formula_cells(table) if file_format(path) == "csv" else 0
+    if formulas and not spreadsheet_safe:
+        output.warn(formula_warning(formulas))
+    write_table(without_formulas(table) if spreadsheet_safe else table, path, mode=mode_of(queue))
     return len(table)
 
 

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
-__all__ = ["check_writable", "new_file"]
+__all__ = ["check_writable", "create_file", "draft_file", "mode_of", "new_file", "publish", "sync_folder"]
 
 _PERMISSIONS = 0o777
 
 
 @contextmanager
-def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def new_file(path: str | os.PathLike[str], *, mode: int | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file beside the path, and put it in the place of the path when the block ends without an error.
 
     Parameters
     ----------
     path : path-like
-        An existing file is replaced and keeps its mode; a link is followed.
+        An existing file is replaced; a link is followed.
+    mode : int, optional
+        Permissions of the file; by default those of the existing file, or else those of any new file.
 
     Raises
     ------
@@ -43,17 +47,75 @@ def new_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     temporary = target.parent / f".{target.name[:200]}.{secrets.token_hex(4)}.tmp"
     with _named_errors(target):
         try:
-            with temporary.open("xb") as file:
-                if target.exists():
-                    temporary.chmod(target.stat().st_mode & _PERMISSIONS)
+            with draft_file(temporary, mode_of(target) if mode is None else mode) as file:
                 yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
+            publish(temporary, target)
         except BaseException:
             with suppress(OSError):
                 temporary.unlink()
             raise
+
+
+def create_file(path: Path, mode: int | None = None) -> BinaryIO:
+    """Open a file that does not exist yet for writing; nobody can open it before it has its mode.
+
+    Parameters
+    ----------
+    path : Path
+    mode : int, optional
+        Permissions; by default those of any new file.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    file = os.fdopen(os.open(path, flags, 0o666 if mode is None else mode), "wb")
+    if mode is not None:  # the umask may have taken some permissions
+        path.chmod(mode)
+    return file
+
+
+@contextmanager
+def draft_file(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
+    """Create a file as `create_file` does, and write it to the disk when the block ends; `publish` renames it."""
+    with create_file(path, mode) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def mode_of(path: Path) -> int | None:
+    """Return the permissions of a file; None if it does not exist.
+
+    Examples
+    --------
+    >>> mode_of(Path("no/such/file")) is None
+    True
+    """
+    try:
+        return path.stat().st_mode & _PERMISSIONS
+    except FileNotFoundError:
+        return None
+
+
+def publish(draft: Path, target: Path) -> None:
+    """Rename the file of `draft_file` to its final name; the name survives a loss of power when this returns."""
+    draft.replace(target)
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names of new files of a folder to the disk, as far as the operating system can."""
+    if sys.platform == "win32":  # folders cannot be opened there
+        return
+    try:
+        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # a folder that may be written but not listed
+        return
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # of file systems without this operation
+            raise
+    finally:
+        os.close(file)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from recuse.files.csv_text import (
     LEADING_ZERO,
+    MISSING_WORDS,
     CsvText,
     check_encoding,
     check_header,
@@ -28,7 +29,7 @@ from recuse.files.names import STANDARD_STREAM, check_names, source_name, standa
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ColumnType", "CsvBlocks", "open_csv"]
+__all__ = ["ColumnType", "CsvBlocks", "open_csv", "without_words"]
 
 ColumnType = Literal["text", "int64", "float64"]
 
@@ -79,29 +80,34 @@ class CsvBlocks:
         """Size of the file in bytes."""
         return Path(self._text.copy or self._text.path).stat().st_size
 
-    def column_types(self, names: Iterable[str], rows: int) -> dict[str, ColumnType]:
+    def column_types(self, names: Iterable[str], rows: int, *, words: bool = False) -> dict[str, ColumnType]:
         """Read the whole file, and return the type of some columns as `read_table` would infer it.
 
-        Whole numbers that neither int64 nor float64 holds to the last digit are text.
+        Whole numbers that neither int64 nor float64 holds to the last digit are text, and so are columns without any
+        value.
 
         Parameters
         ----------
         names : iterable of str
         rows : int
             Number of rows to read at once.
+        words : bool, default=False
+            Whether columns of numbers with words for missing values, such as NA, are text.
         """
         chosen = list(names)
         if not chosen:
             return {}
         types: dict[str, ColumnType] = {}
-        whole, large = set(chosen), set[str]()
-        for frame in self.blocks(rows):
+        whole, large, filled = set(chosen), set[str](), set[str]()
+        for frame in self.blocks(rows, verbatim=chosen if words else ()):
+            filled |= {name for name in chosen if name not in filled and frame[name].notna().any()}
             truth = truth_columns(frame)
             whole &= whole_columns(frame)
             large |= _large_columns(frame)
             for name in chosen:
                 found: ColumnType = "text" if name in truth else _type_of(frame[name])
                 types[name] = found if name not in types else _common(types[name], found)
+        types.update(dict.fromkeys(set(chosen) - filled, "text"))
         # such as long identifiers in a column with gaps
         types.update({name: "text" for name in whole & large if types[name] == "float64"})
         if has_leading_zeros(self._text, self._dialect):
@@ -117,7 +123,9 @@ class CsvBlocks:
             codes |= {name for name in whole if text[name].str.match(LEADING_ZERO).any()}
         return whole & codes
 
-    def blocks(self, rows: int, text_columns: Iterable[str] = ()) -> Iterator[pd.DataFrame]:
+    def blocks(
+        self, rows: int, text_columns: Iterable[str] = (), verbatim: Iterable[str] = ()
+    ) -> Iterator[pd.DataFrame]:
         """Yield tables of at most `rows` rows, whose index continues that of the block before.
 
         Parameters
@@ -125,6 +133,8 @@ class CsvBlocks:
         rows : int
         text_columns : iterable of str
             Columns that are text; the types of the others are those of the block.
+        verbatim : iterable of str
+            Columns whose words for missing values, such as NA, stay text; only empty cells are missing.
 
         Raises
         ------
@@ -133,9 +143,10 @@ class CsvBlocks:
         """
         first = 0
         dtype = {name: str for name in text_columns if name in self.names}
+        missing = dict.fromkeys(self.names, MISSING_WORDS) | dict.fromkeys(verbatim, ("",))
         with csv_errors(self._text.path), line_errors(self._text), self._text.open() as file:
             with parser_warnings_as_errors():
-                reader = self._reader(file, dtype=dtype, chunksize=rows)
+                reader = self._reader(file, dtype=dtype, chunksize=rows, na_values=missing, keep_default_na=False)
             while (frame := _next_block(reader)) is not None:
                 frame.columns = frame.columns.map(str)
                 self.position = _position(file)
@@ -149,6 +160,18 @@ class CsvBlocks:
         import pandas as pd
 
         return pd.read_csv(file, **parser_options(self._dialect), **options)
+
+
+def without_words(frame: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """Return a table in which words for missing values, such as NA, are missing in columns of text.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> without_words(pd.DataFrame({"city": ["Bonn", "NA"]}), ["city"])["city"].isna().tolist()
+    [False, True]
+    """
+    return frame.assign(**{name: frame[name].mask(frame[name].isin(MISSING_WORDS)) for name in names})
 
 
 def _next_block(reader: Any) -> pd.DataFrame | None:

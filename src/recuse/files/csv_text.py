@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEADING_ZERO",
+    "MISSING_WORDS",
     "CsvText",
     "Dialect",
     "check_encoding",
@@ -41,6 +42,11 @@ _SAMPLE = 2**18  # characters that show the separator and the decimal sign
 _BLOCK = 2**20  # characters searched for leading zeros at once
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+# cells that are missing values, as of pandas; given here so that they do not depend on its version
+MISSING_WORDS = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
+    *("NULL", "NaN", "None", "n/a", "nan", "null"),
+)
 LEADING_ZERO = r"[+-]?0\d"
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 

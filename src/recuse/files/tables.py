@@ -69,7 +69,7 @@ def read_table(path: str, *, encoding: str | None = None, text_columns: Iterable
     return frame
 
 
-def write_table(frame: pd.DataFrame, path: str) -> None:
+def write_table(frame: pd.DataFrame, path: str, *, mode: int | None = None) -> None:
     """Write a table without its index; a file is replaced as a whole or, if an error occurs, not at all.
 
     Parameters
@@ -77,6 +77,8 @@ def write_table(frame: pd.DataFrame, path: str) -> None:
     frame : DataFrame
     path : str
         The ending gives the format; "-" is standard output, as CSV.
+    mode : int, optional
+        Permissions of the file; by default those of an existing file, or else those of any new file.
 
     Examples
     --------
@@ -93,7 +95,7 @@ def write_table(frame: pd.DataFrame, path: str) -> None:
     if kind != "csv":
         pyarrow = import_extra("pyarrow", "files")
         table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    with new_file(path) as file:
+    with new_file(path, mode=mode) as file:
         if kind == "parquet":
             import_extra("pyarrow.parquet", "files").write_table(table, file)
         elif kind == "arrow":

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from recuse.reviews.errors import QueueUnavailable
+from recuse.reviews.filesystems import check_local
 
 __all__ = ["APPLICATION", "SCHEMA_VERSION", "clear_errors", "connect", "mark", "prepare", "snapshot", "transaction"]
 
@@ -91,7 +92,8 @@ def connect(path: Path) -> sqlite3.Connection:
     """
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
-    for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+    # updates leave no copies of cells behind that a later deletion would not find
+    for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
         connection.execute(f"PRAGMA {setting}")
     return connection
 
@@ -104,8 +106,9 @@ def prepare(path: Path, *, create: bool = True) -> None:
     ValueError
         If the file is something else, or was written by a newer version.
     OSError
-        If it cannot be created, or does not exist and `create` is false.
+        If it cannot be created, or does not exist and `create` is false, or is on a network file system.
     """
+    check_local(path)
     if not create and not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the path of the review queue")
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -11,16 +10,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from recuse._version import __version__
 from recuse.files.names import STANDARD_STREAM, source_name
 from recuse.model_file.served import ServedModel
 from recuse.scoring.deciding import BlockScorer
 from recuse.scoring.engines.processes import run_here, run_in_processes
 from recuse.scoring.engines.tasks import Job
 from recuse.scoring.inputs import ArrowInputs, Inputs
-from recuse.scoring.outputs.targets import Targets, in_order, targets_of
-from recuse.scoring.outputs.working_folder import PartStore, check_unchanged, input_facts, working_folder
+from recuse.scoring.outputs.part_store import PartStore
+from recuse.scoring.outputs.targets import in_order, targets_of
+from recuse.scoring.outputs.working_folder import working_folder
 from recuse.scoring.plan import Plan
+from recuse.scoring.run_key import check_unchanged, input_facts, run_facts
 from recuse.scoring.sources.arrow_files import PartReader
 from recuse.scoring.summary import PartSummary, ScoringSummary
 from recuse.scoring.tally import Tally
@@ -60,7 +60,7 @@ class Run:
         """Decide in this process, and yield the decisions of each part as a pandas table, with its summary."""
         scorer = BlockScorer(self.model, self.plan)
         reader = PartReader(self.inputs.paths, self.columns)
-        for task in self.inputs.tasks(self.columns, 1, set()):
+        for task in self.inputs.tasks(self.plan, self.columns, 1, set()):
             for part in task.parts:
                 block = reader.read(part) if task.rows is None else task.rows
                 decided = scorer.decide(block, part.first, source_name(self.inputs.paths[part.file]), task.kept)
@@ -93,8 +93,12 @@ class Run:
         if engine not in ("local", "dask"):
             raise ValueError(f"engine must be local or dask, got {engine!r}")
         targets = targets_of(output, self.source, self.inputs.paths)
+        if self.plan.spreadsheet_safe and targets.kind in ("parquet", "arrow"):
+            raise ValueError(f"spreadsheet_safe needs an output of CSV, got {targets.kind} for {output}")
         plan, inputs = replace(self.plan, output=targets.kind), self._input_facts()
-        with working_folder(targets.place, _facts(plan, targets, inputs)) as store:
+        read = (len(self.columns), len(self.inputs.names))
+        facts = run_facts(plan, inputs, read, folder=targets.is_folder)
+        with working_folder(targets.place, facts, targets.mode) as store:
             files = self._files_of_parts()
             starts = {} if not targets.is_folder else {place: number for number, place in reversed(files.items())}
             job = Job(plan, self._absolute_paths(), self.columns, store, frozenset({0, *starts.values()}))
@@ -108,7 +112,7 @@ class Run:
         """Decide about all rows and write the decisions as CSV, each part when those before it are written."""
         with TemporaryDirectory(prefix="recuse-") as folder:
             store = PartStore(Path(folder))
-            job = Job(self.plan, self._absolute_paths(), self.columns, store)
+            job = Job(replace(self.plan, output="csv"), self._absolute_paths(), self.columns, store)
             tally = self._tally({}, show=progress)
             with tally.bar(), closing(self._results(job, set(), jobs, "local", None)) as results:
                 for number in tally.counted(in_order(results, {})):
@@ -125,9 +129,9 @@ class Run:
         if engine == "dask":
             from recuse.scoring.engines.dask_engine import run_on_dask
 
-            return run_on_dask(job, self.inputs.tasks(self.columns, 8, done), scheduler)
+            return run_on_dask(job, self.inputs.tasks(job.plan, self.columns, 8, done), scheduler)
         count = jobs or (_cores() if self.inputs.is_large else 1)
-        tasks = self.inputs.tasks(self.columns, count, done)
+        tasks = self.inputs.tasks(job.plan, self.columns, count, done)
         return run_here(job, tasks) if count == 1 else run_in_processes(job, tasks, count)
 
     def _files_of_parts(self) -> dict[int, int]:
@@ -142,12 +146,6 @@ class Run:
     def _absolute_paths(self) -> tuple[str, ...]:
         """Return paths for processes that may run in other folders."""
         return tuple(path if path == STANDARD_STREAM else str(Path(path).absolute()) for path in self.inputs.paths)
-
-
-def _facts(plan: Plan, targets: Targets, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return everything that the output depends on; no two runs over standard input are the same."""
-    known: Any = inputs or secrets.token_hex(16)
-    return {"version": __version__, "inputs": known, "folder": targets.is_folder, **plan.describe()}
 
 
 def _until_end(parts: Iterator[tuple[int, int]], inputs: list[dict[str, Any]]) -> Iterator[tuple[int, int]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 
-from recuse.files.csv_blocks import ColumnType, CsvBlocks, open_csv
+from recuse.files.csv_blocks import CsvBlocks, open_csv
 from recuse.files.names import STANDARD_STREAM, file_format, source_name
 from recuse.model_file.served import ServedModel
 from recuse.scoring.engines.tasks import Task, tasks_of
@@ -63,7 +62,7 @@ class ArrowInputs:
             parts += file_parts(file, columns, place=place, number=len(parts))
         return parts
 
-    def tasks(self, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
+    def tasks(self, plan: Plan, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
         """Yield the tasks for parts that are not done."""
         yield from tasks_of([part for part in self.parts(columns) if part.number not in done], jobs)
 
@@ -92,7 +91,6 @@ class CsvInputs:
         self.names = file.names
         self.total = file.size
         self._model: ServedModel | None = None
-        self._plan: Plan | None = None
 
     @property
     def is_large(self) -> bool:
@@ -101,25 +99,19 @@ class CsvInputs:
 
     def columns(self, model: ServedModel, plan: Plan) -> tuple[str, ...]:
         """Return the columns to read; raise an error if the file does not have them."""
-        self._model, self._plan = model, plan
+        self._model = model
         source = source_name(self.paths[0])
         _check_columns(self.names, plan, source)
         return tuple(columns_to_read(model, plan, self.names, source))
 
-    @cached_property
-    def _kept(self) -> dict[str, ColumnType]:
-        assert self._plan is not None
-        return kept_types(self._file, self._plan.keep)
-
-    def tasks(self, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
+    def tasks(self, plan: Plan, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
         """Yield the tasks for parts that are not done; the rows before them are read again."""
         assert self._model is not None
-        assert self._plan is not None
-        cost = self._plan.cost
         schemas = {column.name: column for column in table_schema(self._model).columns}
-        found = model_columns(self._model, self.names, cost, source_name(self.paths[0]))
+        found = model_columns(self._model, self.names, plan.cost, source_name(self.paths[0]))
         by_name = {name: schemas[each] for each, name in found.items()}
-        for part, rows, kept in csv_parts(self._file, by_name, cost, self._kept):
+        types = kept_types(self._file, plan.keep, words=plan.output.startswith(("csv", "tsv")))
+        for part, rows, kept in csv_parts(self._file, by_name, plan.cost, types):
             if part.number not in done:
                 yield Task((part,), rows[list(columns)], kept)
 

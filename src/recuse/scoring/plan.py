@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,11 @@ class Plan:
     kept_as : tuple of str
         Their names in the output.
     output : str
-        Format of the output by its ending, such as "parquet" or "csv.gz".
+        Format of the output by its ending, such as "parquet" or "csv.gz"; empty if no file is written.
+    encoding : str or None
+        Encoding of a CSV file.
+    spreadsheet_safe : bool
+        Whether text cells that spreadsheets would run as formulas get an apostrophe.
     """
 
     model: ModelSource
@@ -116,17 +120,14 @@ class Plan:
     certificate: int | None = None
     keep: tuple[str, ...] = ()
     kept_as: tuple[str, ...] = ()
-    output: str = "csv"
+    output: str = ""
+    encoding: str | None = None
+    spreadsheet_safe: bool = False
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that the output depends on, as plain values."""
-        return {
-            "model": self.model.checksum,
-            "cost": self.cost,
-            "certificate": self.certificate,
-            "keep": list(self.keep),
-            "output": self.output,
-        }
+        """Return all fields as plain values; that of the model is the checksum."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "model": self.model.checksum}
 
 
 def chosen_cost(model: ServedModel, cost: float | str | None, certificate: int | None) -> float | str:

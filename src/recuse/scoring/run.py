@@ -29,6 +29,7 @@ def score_files(
     engine: Engine = "local",
     scheduler: str | None = None,
     encoding: str | None = None,
+    spreadsheet_safe: bool = False,
     progress: bool = False,
 ) -> ScoringSummary:
     """Decide about the rows of a file or of a folder of Parquet files, and write the decisions.
@@ -60,6 +61,9 @@ def score_files(
         Address of the Dask scheduler. Its workers must have the same files under the same paths.
     encoding : str, optional
         Encoding of a CSV file, UTF-8 by default.
+    spreadsheet_safe : bool, default=False
+        Write an apostrophe before cells of a CSV file that spreadsheets would run as formulas: texts that start with
+        =, +, -, @, a tab or a line break, and are not numbers.
     progress : bool, default=False
         Whether to show a progress bar on standard error.
 
@@ -91,7 +95,14 @@ def score_files(
     60
     """
     with open_run(
-        model, source, cost=cost, certificate=certificate, keep=keep, keep_all=keep_all, encoding=encoding
+        model,
+        source,
+        cost=cost,
+        certificate=certificate,
+        keep=keep,
+        keep_all=keep_all,
+        encoding=encoding,
+        spreadsheet_safe=spreadsheet_safe,
     ) as run:
         return run.write(os.fspath(output), jobs=jobs, engine=engine, scheduler=scheduler, progress=progress)
 
@@ -106,6 +117,7 @@ def open_run(
     keep: Sequence[str] = (),
     keep_all: bool = False,
     encoding: str | None = None,
+    spreadsheet_safe: bool = False,
 ) -> Iterator[Run]:
     """Open the files of a run, and check that they have the columns; the parameters are those of `score_files`."""
     if isinstance(keep, str):
@@ -116,5 +128,13 @@ def open_run(
     value = chosen_cost(served, cost, certificate)
     with open_inputs(os.fspath(source), encoding) as inputs:
         kept = tuple(inputs.names if keep_all else dict.fromkeys(keep))
-        plan = Plan(origin, value, certificate, kept, kept_names(kept, result_names(served)))
+        plan = Plan(
+            origin,
+            value,
+            certificate,
+            kept,
+            kept_names(kept, result_names(served)),
+            encoding=encoding,
+            spreadsheet_safe=spreadsheet_safe,
+        )
         yield Run(os.fspath(source), plan, served, inputs, inputs.columns(served, plan))

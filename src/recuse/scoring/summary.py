@@ -35,6 +35,8 @@ class PartSummary:
     lowest_cost, highest_cost : float
     problems : tuple of TableProblem
         Differences from the training rows.
+    formula_cells : int
+        Text cells of a CSV file that spreadsheets would run as formulas.
     """
 
     rows: int
@@ -42,6 +44,7 @@ class PartSummary:
     lowest_cost: float
     highest_cost: float
     problems: tuple[TableProblem, ...] = ()
+    formula_cells: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -66,6 +69,8 @@ class ScoringSummary:
         Differences from the training rows, with the numbers of rows over all files.
     resumed_rows : int
         Rows that an earlier, interrupted run had finished.
+    formula_cells : int
+        Text cells of CSV files that spreadsheets would run as formulas; with `spreadsheet_safe` they got an apostrophe.
     output : str
         The file or the folder that was written.
 
@@ -82,6 +87,7 @@ class ScoringSummary:
     highest_cost: float = -math.inf
     problems: list[TableProblem] = field(default_factory=list)
     resumed_rows: int = 0
+    formula_cells: int = 0
     output: str = ""
 
     @property
@@ -103,6 +109,7 @@ class ScoringSummary:
             lowest_cost=min(self.lowest_cost, part.lowest_cost),
             highest_cost=max(self.highest_cost, part.highest_cost),
             resumed_rows=self.resumed_rows + part.rows * resumed,
+            formula_cells=self.formula_cells + part.formula_cells,
         )
 
 

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-__all__ = ["AsJson", "Certificate", "Cost", "CostMoney", "Debug", "Encoding", "Quiet", "escaped", "fact", "size_of"]
+__all__ = [
+    "AsJson",
+    "Certificate",
+    "Cost",
+    "CostMoney",
+    "Debug",
+    "Encoding",
+    "Quiet",
+    "SpreadsheetSafe",
+    "escaped",
+    "fact",
+    "size_of",
+]
 
 Cost = Annotated[
     str | None, typer.Option(metavar="COST", help="Cost of a rejection in units of the loss: a number, or column:NAME.")
@@ -22,6 +34,9 @@ Encoding = Annotated[
 ]
 Certificate = Annotated[
     int | None, typer.Option(metavar="N", help="Decide by certificate N of the model file, counted from 1.")
+]
+SpreadsheetSafe = Annotated[
+    bool, typer.Option("--spreadsheet-safe", help="Write ' before text of CSV files that spreadsheets would run.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of messages.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no messages, only warnings and errors.")]

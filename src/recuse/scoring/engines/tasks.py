@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recuse.files.names import source_name
 from recuse.scoring.deciding import BlockScorer
 from recuse.scoring.outputs.part_formats import encode_part
-from recuse.scoring.outputs.working_folder import PartStore
+from recuse.scoring.outputs.part_store import PartStore
 from recuse.scoring.plan import Plan
 from recuse.scoring.sources.arrow_files import PartReader
 from recuse.scoring.sources.parts import Part
@@ -101,7 +101,9 @@ class TaskRunner:
     def _run_part(self, part: Part, task: Task) -> PartSummary:
         block = self._reader.read(part) if task.rows is None else task.rows
         source = source_name(self.job.paths[part.file])
-        decided = self._scorer.decide(block, part.first, source, task.kept)
-        data = encode_part(decided.table, self.job.plan.output, header=part.number in self.job.headers)
-        self.job.store.save(part.number, data, decided.summary)
-        return decided.summary
+        decided, plan = self._scorer.decide(block, part.first, source, task.kept), self.job.plan
+        header = part.number in self.job.headers
+        encoded = encode_part(decided.table, plan.output, header=header, spreadsheet_safe=plan.spreadsheet_safe)
+        summary = replace(decided.summary, formula_cells=encoded.formula_cells)
+        self.job.store.save(part.number, encoded.data, summary)
+        return summary

@@ -5,16 +5,18 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from recuse.extras import import_extra
 from recuse.files.names import file_format
+from recuse.files.spreadsheets import formula_cells, without_formulas
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["encode_part", "joined", "output_format", "write_empty"]
+__all__ = ["EncodedPart", "encode_part", "joined", "output_format", "write_empty"]
 
 
 def output_format(path: str) -> str:
@@ -32,8 +34,16 @@ def output_format(path: str) -> str:
     return ("tsv" if name.endswith((".tsv", ".tsv.gz")) else "csv") + (".gz" if name.endswith(".gz") else "")
 
 
-def encode_part(table: Any, kind: str, *, header: bool) -> Any:
-    """Return the bytes of a part: a piece of a CSV file, or an Arrow file of one record batch for each chunk.
+@dataclass(frozen=True)
+class EncodedPart:
+    """The bytes of a part, and the number of its cells that spreadsheets would run as formulas."""
+
+    data: Any
+    formula_cells: int = 0
+
+
+def encode_part(table: Any, kind: str, *, header: bool, spreadsheet_safe: bool = False) -> EncodedPart:
+    """Return a part as bytes: a piece of a CSV file, or an Arrow file of one record batch for each chunk.
 
     Parameters
     ----------
@@ -42,14 +52,19 @@ def encode_part(table: Any, kind: str, *, header: bool) -> Any:
         The format of the output.
     header : bool
         Whether a piece of a CSV file starts with the names of the columns.
+    spreadsheet_safe : bool, default=False
+        Whether cells of a CSV file that spreadsheets would run as formulas get an apostrophe.
     """
     if kind in ("parquet", "arrow"):
-        return _arrow_bytes(table)
+        return EncodedPart(_arrow_bytes(table))
     frame = table if hasattr(table, "iloc") else _text_frame(table)
+    formulas = formula_cells(frame, header=header)
+    if formulas and spreadsheet_safe:
+        frame = without_formulas(frame)
     text = frame.to_csv(index=False, header=header, sep="\t" if "tsv" in kind else ",", lineterminator="\n")
     # without a time and a name, equal tables give equal files
     data = text.encode("utf-8")
-    return gzip.compress(data, mtime=0) if kind.endswith(".gz") else data
+    return EncodedPart(gzip.compress(data, mtime=0) if kind.endswith(".gz") else data, formulas)
 
 
 def _arrow_bytes(table: Any) -> Any:
@@ -115,12 +130,10 @@ def joined(file: BinaryIO, kind: str) -> Iterator[Callable[[Path], object]]:
     joiner.close()
 
 
-def write_empty(path: Path, like: Path) -> None:
+def write_empty(file: BinaryIO, like: Path) -> None:
     """Write a Parquet file without rows that has the columns of another one."""
     parquet = import_extra("pyarrow.parquet", "files")
-    schema = parquet.read_schema(like)
-    with path.open("wb") as file:
-        _parquet_writer(file, schema).close()
+    _parquet_writer(file, parquet.read_schema(like)).close()
 
 
 class _ArrowJoiner:

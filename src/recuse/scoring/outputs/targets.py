@@ -6,17 +6,17 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
-from recuse.files.atomic import check_writable
+from recuse.files.atomic import check_writable, draft_file, mode_of, publish, sync_folder
 from recuse.files.names import STANDARD_STREAM
 from recuse.scoring.outputs.part_formats import joined, output_format, write_empty
-from recuse.scoring.outputs.working_folder import PartStore
+from recuse.scoring.outputs.part_store import PartStore
 
 __all__ = ["Targets", "in_order", "targets_of"]
-
-_PERMISSIONS = 0o777
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,12 @@ class Targets:
         """Whether there is one file for each input."""
         return self.files != (self.place,)
 
+    @property
+    def mode(self) -> int | None:
+        """The permissions that all existing files of the output give; None if there are no such files."""
+        modes = [mode for mode in map(mode_of, self.files) if mode is not None]
+        return reduce(and_, modes) if modes else None
+
     def write(self, store: PartStore, parts: Iterable[tuple[int, int]]) -> None:
         """Put the parts together, given as position of the input and number in order, and rename the results.
 
@@ -51,6 +57,8 @@ class Targets:
         parts : iterable of tuple of int
         """
         drafts = [store.folder / f"{place}.{self.kind}" for place in range(len(self.files))]
+        for draft in drafts:
+            draft.unlink(missing_ok=True)  # of an earlier, interrupted run
         with ExitStack() as stack:
             append: Any = None
             current = -1
@@ -58,24 +66,22 @@ class Targets:
                 place = place if self.is_folder else 0
                 if place != current:
                     stack.close()
-                    file = stack.enter_context(drafts[place].open("wb"))
+                    file = stack.enter_context(draft_file(drafts[place], mode_of(self.files[place])))
                     append, current = stack.enter_context(joined(file, self.kind)), place
                 append(store.path(number))
         written = drafts[current]
         for draft, target in zip(drafts, self.files, strict=True):
             if not draft.exists():  # an input without rows
-                write_empty(draft, written)
-            _publish(draft, target)
+                with draft_file(draft, mode_of(target)) as file:
+                    write_empty(file, written)
+        self._make_folder()
+        for draft, target in zip(drafts, self.files, strict=True):
+            publish(draft, target)
 
-
-def _publish(draft: Path, target: Path) -> None:
-    """Put a finished file in the place of its final name; an existing file keeps its mode."""
-    target.parent.mkdir(exist_ok=True)
-    if target.exists():
-        draft.chmod(target.stat().st_mode & _PERMISSIONS)
-    with draft.open("rb") as file:
-        os.fsync(file.fileno())
-    draft.replace(target)
+    def _make_folder(self) -> None:
+        if self.is_folder and not self.place.exists():
+            self.place.mkdir()
+            sync_folder(self.place.parent)
 
 
 def targets_of(output: str, source: str, paths: Sequence[str]) -> Targets:

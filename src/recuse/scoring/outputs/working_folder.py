@@ -6,44 +6,30 @@ import errno
 import hashlib
 import json
 import os
-import secrets
-import shutil
+import re
+import stat
 import sys
-import zlib
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recuse.scoring.summary import PartSummary
+from recuse.scoring.outputs.part_store import PartStore, write_whole
 
-__all__ = ["PartStore", "check_unchanged", "fingerprint", "input_facts", "working_folder"]
+__all__ = ["fingerprint", "working_folder"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, which the operating system reports without a name
-_EDGE = 2**16  # bytes at both ends of an input that are part of its fingerprint
-
-
-def input_facts(paths: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what identifies the input files: path, size, time of change, and the hash of both ends."""
-    return [_facts(Path(path)) for path in paths]
-
-
-def check_unchanged(facts: Sequence[dict[str, Any]]) -> None:
-    """Raise an error if an input file is not the one that `input_facts` described."""
-    for each in facts:
-        if _facts(Path(each["path"])) != each:
-            raise ValueError(f"{each['path']} was changed during the run: start it again")
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    status = path.stat()
-    with path.open("rb") as file:
-        edges = file.read(_EDGE)
-        file.seek(max(0, status.st_size - _EDGE))
-        edges += file.read()
-    checksum = hashlib.sha256(edges).hexdigest()
-    return {"path": str(path.resolve()), "bytes": status.st_size, "changed": status.st_mtime_ns, "edges": checksum}
+_OWNER_FOLDER, _OWNER_FILE = 0o700, 0o600
+_READABLE = 0o600  # parts are read and written again, whatever the permissions of the output
+_WRITABLE_BY_OTHERS = 0o022
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # not on Windows
+_ADVICE = "remove it, or give another output"
+_RUN = re.compile(r"[0-9a-f]{32}")
+_FILE_OF_FOLDER = re.compile(r"lock|manifest\.json|\.manifest\.json\.[0-9a-f]{8}")
+_FILE_OF_RUN = re.compile(
+    r"\d{7,}\.(part|json)|\.\d{7,}\.(part|json)\.[0-9a-f]{8}|\d+\.((csv|tsv)(\.gz)?|parquet|arrow)"
+)
 
 
 def fingerprint(facts: dict[str, Any]) -> str:
@@ -58,11 +44,12 @@ def fingerprint(facts: dict[str, Any]) -> str:
 
 
 @contextmanager
-def working_folder(output: Path, facts: dict[str, Any]) -> Iterator[PartStore]:
+def working_folder(output: Path, facts: dict[str, Any], mode: int | None = None) -> Iterator[PartStore]:
     """Lock the folder for the parts of an output, and remove it when the block ends.
 
     It stays if the block is interrupted, or cannot write, after the first part.
-    Parts of an earlier run with the same facts are used, parts of other runs are removed.
+    Parts of an earlier run with the same facts are used, parts of other runs are removed. Only files with names that
+    runs write are removed.
 
     Parameters
     ----------
@@ -70,39 +57,118 @@ def working_folder(output: Path, facts: dict[str, Any]) -> Iterator[PartStore]:
         The file or the folder that the run writes.
     facts : dict
         Everything that the output depends on, as plain values.
+    mode : int, optional
+        Permissions of the parts; by default those of any new file.
 
     Raises
     ------
     BlockingIOError
         If another run is writing the same output.
+    OSError
+        If something else has the name of the folder, or is in it, or if other users can write to it.
     """
     folder = output.parent / f".{output.name[:200]}.recuse"
-    key = fingerprint(facts)[:32]
+    key = fingerprint(facts)
     with _locked(folder, output):
-        for other in folder.iterdir():
-            if other.is_dir() and other.name != key:
-                shutil.rmtree(other)
-        store = PartStore(folder / key)
+        for other in _runs(folder):
+            if other.name != key[:32]:
+                _remove_files(other, _FILE_OF_RUN)
+        store = PartStore(folder / key[:32], key, None if mode is None else mode | _READABLE)
         try:
-            store.folder.mkdir(exist_ok=True)
-            write_whole(folder / "manifest.json", json.dumps({"run": key, **facts}, indent=1).encode())
+            store.folder.mkdir(_OWNER_FOLDER, exist_ok=True)
+            write_whole(folder / "manifest.json", json.dumps({"run": key, **facts}, indent=1).encode(), _OWNER_FILE)
             yield store
         except BaseException as error:
             # data that cannot be used leave nothing to continue
             if isinstance(error, ValueError) or not store.has_parts:
-                shutil.rmtree(folder)
+                _remove(folder)
             if isinstance(error, OSError) and error.errno in _FULL:
                 raise OSError(error.errno, f"{output} cannot be written: {error.strerror}") from error
             raise
-        shutil.rmtree(folder)
+        _remove(folder)
+
+
+def _make(folder: Path) -> None:
+    """Make the working folder, or check that an existing one is a folder of this user alone.
+
+    Raises
+    ------
+    OSError
+        If it is a link or a file, or if it belongs to another user, or if others can write to it.
+    """
+    try:
+        folder.mkdir(_OWNER_FOLDER)
+        return
+    except FileExistsError:
+        status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        kind = "link" if stat.S_ISLNK(status.st_mode) else "file"
+        raise NotADirectoryError(f"{folder} is a {kind}, not a folder of an earlier run: {_ADVICE}")
+    if sys.platform != "win32":
+        if status.st_uid != os.geteuid():
+            raise PermissionError(f"{folder} belongs to another user ({status.st_uid}): {_ADVICE}")
+        if status.st_mode & _WRITABLE_BY_OTHERS:
+            mode = stat.S_IMODE(status.st_mode)
+            raise PermissionError(f"others can write to {folder}, a folder of mode {mode:o}: {_ADVICE}")
+    folder.chmod(_OWNER_FOLDER)
+
+
+def _check_entries(folder: Path) -> None:
+    """Raise an error if a working folder has anything that no run wrote."""
+    foreign = _foreign(folder)
+    if foreign is not None:
+        raise FileExistsError(
+            f"{folder} has {foreign}, which no run wrote: move it to another place, or give another output"
+        )
+
+
+def _foreign(folder: Path) -> str | None:
+    """Return the name of an entry of a working folder that no run wrote; None if there is none."""
+    entries = [(entry.name, entry) for entry in folder.iterdir()]
+    entries += [(f"{run.name}/{entry.name}", entry) for run in _runs(folder) for entry in run.iterdir()]
+    return next((name for name, entry in sorted(entries) if not _is_own(entry, name)), None)
+
+
+def _is_own(entry: Path, name: str) -> bool:
+    kind = entry.lstat().st_mode
+    if "/" not in name and _RUN.fullmatch(name):
+        return stat.S_ISDIR(kind)
+    names = _FILE_OF_RUN if "/" in name else _FILE_OF_FOLDER
+    return stat.S_ISREG(kind) and names.fullmatch(entry.name) is not None
+
+
+def _runs(folder: Path) -> list[Path]:
+    """Return the folders of runs in a working folder."""
+    return [entry for entry in folder.iterdir() if _RUN.fullmatch(entry.name) and stat.S_ISDIR(entry.lstat().st_mode)]
+
+
+def _remove(folder: Path) -> None:
+    """Remove the files and folders of runs; what no run wrote stays, and a warning names it."""
+    for run in _runs(folder):
+        _remove_files(run, _FILE_OF_RUN)
+    foreign = _foreign(folder)
+    _remove_files(folder, _FILE_OF_FOLDER)
+    if foreign is not None:
+        warnings.warn(f"{folder} was not removed: it has {foreign}, which no run wrote", UserWarning, stacklevel=2)
+
+
+def _remove_files(folder: Path, names: re.Pattern[str]) -> None:
+    """Remove the files with names of runs from a folder, and then the folder itself if it is empty."""
+    entries = list(folder.iterdir())
+    own = [entry for entry in entries if names.fullmatch(entry.name) and not stat.S_ISDIR(entry.lstat().st_mode)]
+    for entry in own:
+        entry.unlink()
+    if len(own) == len(entries):
+        folder.rmdir()
 
 
 @contextmanager
 def _locked(folder: Path, output: Path) -> Iterator[None]:
     while True:
-        folder.mkdir(exist_ok=True)
         try:
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+            _make(folder)
+            _check_entries(folder)
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | _NO_LINK, _OWNER_FILE)
         except FileNotFoundError:  # the other run removed its folder just now
             continue
         try:
@@ -141,61 +207,3 @@ else:
         except BlockingIOError:
             return False
         return True
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a small file as a whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except BaseException:  # such as a full disk, on which the rest would take space
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-@dataclass(frozen=True)
-class PartStore:
-    """Finished parts of a run: a file with the rows of each, and one with its summary and checksum.
-
-    Attributes
-    ----------
-    folder : Path
-    """
-
-    folder: Path
-
-    @property
-    def has_parts(self) -> bool:
-        """Whether there is a finished part."""
-        return any(self.folder.glob("*.json"))
-
-    def path(self, number: int) -> Path:
-        """Return the path of the rows of a part."""
-        return self.folder / f"{number:07d}.part"
-
-    def save(self, number: int, data: Any, summary: PartSummary) -> None:
-        """Store a part; its summary is written last, so a part with a summary is complete."""
-        write_whole(self.path(number), data)
-        facts = {"checksum": zlib.crc32(data), "bytes": len(data), "summary": summary.to_dict()}
-        write_whole(self._summary_path(number), json.dumps(facts).encode())
-
-    def load(self, number: int) -> PartSummary | None:
-        """Return the summary of a part; None if the part is not there or not complete."""
-        try:
-            facts = json.loads(self._summary_path(number).read_bytes())
-            data = self.path(number).read_bytes()
-        except (FileNotFoundError, json.JSONDecodeError):
-            return None
-        if len(data) != facts["bytes"] or zlib.crc32(data) != facts["checksum"]:
-            return None
-        return PartSummary.from_dict(facts["summary"])
-
-    def finished(self) -> dict[int, PartSummary]:
-        """Return the summaries of the complete parts by number."""
-        numbers = sorted(int(path.stem) for path in self.folder.glob("*.json"))
-        loaded = {number: self.load(number) for number in numbers}
-        return {number: summary for number, summary in loaded.items() if summary is not None}
-
-    def _summary_path(self, number: int) -> Path:
-        return self.folder / f"{number:07d}.json"
