@@ -42,7 +42,7 @@ def test_what_cannot_be_certified_is_an_error(command, folder, model, fresh):
     assert "error: 297 of the 297 calibration rows equal training rows in all features and the target" in result.stderr
     result = command.run("certify", model, folder / "labelled.csv", "--target", 8, "--bound", 400)
     assert result.exit_code == 1
-    assert "it takes at least 149 accepted rows, even without any loss" in result.stderr
+    assert "it takes at least 154 accepted rows, even without any loss" in result.stderr
     line = command.error_of("certify", model, fresh, "--target", 8, "--bound", 400, "--what", "profit", code=2)
     assert line == "--what must be accepted_loss or rcr_loss, got 'profit'"
 
