@@ -59,8 +59,8 @@ class TestRepeats:
     def test_one_changed_column_does_not_hide_repeats(self, model):
         rows = np.repeat(np.arange(60), 10)
         copies = FRESH[rows]
-        copies[:, 1] = np.random.default_rng(0).permutation(copies[:, 1])
-        with pytest.raises(ValueError, match="540 of the 600 calibration rows repeat .* in half of the features and"):
+        copies[:, 1] += np.random.default_rng(0).normal(size=600) / 100
+        with pytest.raises(ValueError, match=r"540 of the 600 calibration rows repeat .* in half of the features and"):
             certify(model, copies, FRESH_Y[rows], **GIVEN)
 
     def test_repeated_measurements_need_groups(self, model):
@@ -86,7 +86,7 @@ class TestRepeats:
     def test_models_without_hashes_refuse_repeats_of_continuous_rows_only(self):
         random = np.random.default_rng(0)
         rows, truth = random.normal(size=(60, 2)), random.uniform(size=60)
-        with pytest.raises(ValueError, match="540 of the 600 calibration rows repeat another .* drop the copies, or"):
+        with pytest.raises(ValueError, match=r"540 of the 600 calibration rows repeat another .* drop the copies, or"):
             certify(Foreign(), np.repeat(rows, 10, axis=0), np.repeat(truth, 10), target=0.9, bound=2.0)
         rows, truth = random.integers(0, 4, (600, 2)).astype(float), random.integers(0, 2, 600) / 2.0
         result = certify(Foreign(), rows, truth, target=0.9, bound=2.0)
@@ -103,7 +103,8 @@ class TestRepeats:
             model = recuse.RiskRejector(Ridge(), Ridge(), cost=1.0, cv=2, random_state=0)
             model.fit(frame.iloc[train], y[train])
             scale = float(np.ptp(y)) ** 2
-            result = certify(model, frame.iloc[fresh], y[fresh], target=0.9 * scale, bound=scale)
+            given = {"target": 0.9 * scale, "bound": scale, "allow_training_rows": True}
+            result = certify(model, frame.iloc[fresh], y[fresh], **given)
             assert result.repeats <= 25
 
     def test_small_discrete_tables_pass(self):
@@ -112,7 +113,7 @@ class TestRepeats:
             levels = random.integers(2, 6, 3)
             rows, target = random.integers(0, levels, (1200, 3)).astype(float), random.integers(0, 4, 1200) / 2
             model = fitted(rows=(rows[:400], target[:400]))
-            result = certify(model, rows[400:], target[400:], target=3.0, bound=9.0)
+            result = certify(model, rows[400:], target[400:], target=3.0, bound=9.0, allow_training_rows=True)
             assert result.repeats > 300
 
 
@@ -171,7 +172,7 @@ class TestAttempts:
         for target, level in zip((3.0, 4.0, 5.0), levels, strict=True):
             assert certify(served, FRESH, FRESH_Y, target, **given).level == pytest.approx(level)
         assert certify(served, FRESH, FRESH_Y, 4.0, **given).attempt == 2
-        with pytest.raises(CannotCertify, match="in attempt 4 with these rows, tested at level 0.000417"):
+        with pytest.raises(CannotCertify, match=r"in attempt 4 with these rows, tested at level 0\.000417"):
             certify(served, FRESH, FRESH_Y, 0.3, **given)
         assert [each["result"] for each in attempts_of(tmp_path / FILE)] == [*["certified"] * 3, "refused"]
 
@@ -213,7 +214,6 @@ class TestAttempts:
         assert len(text) < 10_000
         for number in (FRESH_Y[0], FRESH[0, 0]):
             assert f"{abs(number):.5f}" not in text
-        assert [path.name for path in tmp_path.iterdir()].count(FILE) == 1
         assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "model.recuse"]
 
     @pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
@@ -230,13 +230,7 @@ class TestAttempts:
         assert (tmp_path / FILE).read_text() == content
 
 
-@pytest.mark.parametrize("kind", runs.MISUSES)
-def test_misuse_seldom_ends_in_a_false_certificate(kind, tmp_path):
-    assert runs.misuse(kind, 20, tmp_path).mean() <= 0.15
-
-
-def test_groups_are_valid_where_rows_are_not(tmp_path):
-    """Rows of a group share their loss: false certificates of groups are rare, those of rows are not."""
-    by_row, by_group = runs.grouped(60)
-    assert by_row.mean() > 0.1
-    assert by_group.mean() <= 0.1
+def test_misuse_seldom_ends_in_a_false_certificate(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "TRIES", 6)
+    false = {kind: int(runs.misuse(kind, 2, tmp_path).sum()) for kind in runs.MISUSES}
+    assert sum(false.values()) <= 1, false
