@@ -83,8 +83,8 @@ def share_of_delta(number: int) -> float:
 
     Examples
     --------
-    >>> share_of_delta(1), share_of_delta(2), round(sum(share_of_delta(k) for k in range(1, 10_000)), 3)
-    (0.9, 0.05, 1.0)
+    >>> [round(share_of_delta(k), 4) for k in (1, 2, 3)], round(sum(share_of_delta(k) for k in range(1, 10_000)), 3)
+    ([0.9, 0.05, 0.0167], 1.0)
     """
     return _FIRST if number == 1 else (1 - _FIRST) / (number * (number - 1))
 
