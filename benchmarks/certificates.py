@@ -2,11 +2,15 @@
 
     OMP_NUM_THREADS=1 python benchmarks/certificates.py            # all tables, some five minutes
     OMP_NUM_THREADS=1 python benchmarks/certificates.py --quick    # a tenth of the simulations
+    OMP_NUM_THREADS=1 python benchmarks/certificates.py misuse     # only the table of misuse
 
 - validity: calibrations in four settings for both targets. A violation is a certified threshold at which the true mean
   is above the target; in the setting "boundary", where it equals the target at every threshold, any certificate is one.
 - usefulness: coverage of a certificate from 5,000 rows with the true risk as score, over that of the best threshold.
 - rivals: mean coverage that is certified by other one-sided tests of the same thresholds on the same rows.
+- misuse: share of trials that end with a false certificate, where the mean loss is above the target at every threshold
+  and somebody repeats rows, or tries other rows, models or targets until a certificate is given; and how often an
+  honest first attempt succeeds.
 - budget: share of new rows that is rejected by `by_budget` and `by_cost_within_budget`.
 """
 
@@ -14,15 +18,21 @@ from __future__ import annotations
 
 import argparse
 import math
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
+from sklearn.linear_model import LinearRegression
 
+import recuse
 from recuse.datasets import make_heteroscedastic
 from recuse.decision import Decision
 from recuse.guarantees import CannotCertify, by_budget, by_cost_within_budget, certify
@@ -232,6 +242,149 @@ def budgets(repeats: int) -> list[tuple[float, int, float, float, float]]:
     return lines
 
 
+MODELS = 10
+TRIES = 20
+MISUSE_ROWS = 400
+REPEATED_ROWS = 60
+LARGE = math.sqrt(2.0)
+NULL = {"target": 0.995, "bound": 2.5}  # the mean loss is 1 at every threshold, so every certificate is false
+MISUSES = (
+    "repeats",
+    "repeats in another order",
+    "repeats with a changed column",
+    "repeated measurements",
+    "orders and dropped rows",
+    "ten models",
+    "several targets",
+)
+
+
+@cache
+def null_models() -> list[Any]:
+    """Return models of which model m predicts column m, and whose score depends on column 0 only."""
+    random = np.random.default_rng(0)
+    X, _ = null_rows(random, 3000)
+    noise = np.exp(X[:, 0]) * random.choice([-1.0, 1.0], len(X)) / 10
+    return [
+        recuse.RiskRejector(LinearRegression(), LinearRegression(), cost=0.01, cv=2, random_state=0).fit(
+            X, X[:, m] + noise
+        )
+        for m in range(1, MODELS + 1)
+    ]
+
+
+def null_rows(random: np.random.Generator, n_rows: int, share: float = 0.5) -> tuple[Floats, Floats]:
+    """Draw rows and targets near 0; the squared error of a model is 2 with probability `share` and else 0."""
+    columns = LARGE * (random.random((n_rows, MODELS)) < share)
+    return np.column_stack([random.uniform(-1, 1, n_rows), columns]), random.normal(size=n_rows) / 1e6
+
+
+def misuse(kind: str, trials: int, place: Path, counted: bool = True) -> Flags:
+    """Return which trials end with a certificate, all of which are false.
+
+    Parameters
+    ----------
+    kind : one of `MISUSES`
+    trials : int
+    place : Path
+        Folder for the model files.
+    counted : bool
+        Whether the models are loaded from files, so that attempts are counted.
+    """
+    random = np.random.default_rng([MISUSES.index(kind), 1])
+    saved = place / "saved"
+    if counted and not saved.exists():
+        saved.mkdir()
+        for number, model in enumerate(null_models()):
+            recuse.save(model, saved / f"{number}.recuse")
+    found = []
+    for trial in range(trials):
+        folder = place / f"{kind} {trial}"
+        if counted:
+            shutil.copytree(saved, folder)
+        attempts = tries(kind, random, (folder if counted else None))
+        found.append(any(is_certified(model, *rows, target) for model, rows, target in attempts))
+        shutil.rmtree(folder, ignore_errors=True)
+    return np.array(found)
+
+
+def tries(kind: str, random: np.random.Generator, folder: Path | None) -> Any:
+    """Yield the models, rows and targets that somebody tries until a certificate is given."""
+
+    def model(number: int) -> Any:
+        return null_models()[number] if folder is None else recuse.load(folder / f"{number}.recuse")
+
+    if kind.startswith("repeat"):
+        yield model(0), repeats(kind, random), NULL["target"]
+        return
+    first, (X, y) = model(0), null_rows(random, MISUSE_ROWS)
+    for number in range(MODELS if kind == "ten models" else TRIES):
+        rows = random.permutation(MISUSE_ROWS)[number:] if kind == "orders and dropped rows" else slice(None)
+        target = NULL["target"] - (0.01 * number if kind == "several targets" else 0.0)
+        yield model(number) if kind == "ten models" and number else first, (X[rows], y[rows]), target
+
+
+def repeats(kind: str, random: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw rows and give each ten times."""
+    X, y = (np.repeat(each, 10, axis=0) for each in null_rows(random, REPEATED_ROWS))
+    order = random.permutation(len(y)) if kind == "repeats in another order" else slice(None)
+    if kind == "repeats with a changed column":
+        X[:, 0] = random.uniform(-1, 1, len(y))
+    if kind == "repeated measurements":
+        y = y + random.normal(size=len(y)) / 1e6
+    return X[order], y[order]
+
+
+def is_certified(model: Any, X: Floats, y: Floats, target: float, **options: Any) -> bool:
+    """Whether there is a certificate; rows that are refused have none."""
+    try:
+        certify(model, X, y, target, delta=DELTA, bound=NULL["bound"], **options)
+    except ValueError:  # CannotCertify is one, too
+        return False
+    return True
+
+
+def honest(trials: int, place: Path) -> tuple[float, float]:
+    """Return how often a first attempt succeeds at a mean loss of 0.8, without and with a count of attempts."""
+    random, model, found = np.random.default_rng(2), null_models()[0], []
+    for trial in range(trials):
+        X, y = null_rows(random, MISUSE_ROWS, share=0.4)
+        found.append([is_certified(model, X, y, NULL["target"], attempts=each) for each in (None, place / f"{trial}")])
+    return tuple(np.mean(found, axis=0))
+
+
+def grouped(trials: int) -> tuple[Flags, Flags]:
+    """Return which trials end with a false certificate of rows, and of groups, where ten rows share their loss."""
+    random, model, found = np.random.default_rng(3), null_models()[0], []
+    for _ in range(trials):
+        X, y = null_rows(random, 10 * REPEATED_ROWS)
+        groups = np.arange(len(y)) // 10
+        X[:, 1] = X[10 * groups, 1]
+        found.append([is_certified(model, X, y, NULL["target"], groups=each) for each in (None, groups)])
+    by_row, by_group = np.array(found).T
+    return by_row, by_group
+
+
+def print_misuse(trials: int) -> None:
+    """Print the share of false certificates of each kind of misuse, and of honest successes."""
+    print(f"\n{trials} trials of each kind of misuse; share that ends with a false certificate")
+    print("| misuse | attempts counted | not counted |")
+    print("| --- | --- | --- |")
+    total = []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in MISUSES:
+            found, plain = (misuse(kind, trials, Path(folder), counted) for counted in (True, False))
+            total.append(found)
+            print(f"| {kind} | {found.mean():.1%} | {plain.mean():.1%} |", flush=True)
+        print(f"| all {np.size(total):,} | {np.mean(total):.1%} | |")
+        by_row, by_group = grouped(trials)
+        print(
+            f"\nten rows share their loss: {by_row.mean():.1%} false without groups, {by_group.mean():.1%} with groups"
+        )
+        before, after = honest(trials, Path(folder))
+        print(f"honest first attempts that succeed: {after:.1%} with a count of attempts, {before:.1%} without")
+
+
 def print_validity(repeats: int) -> None:
     """Print violations and the coverage of all tests."""
     print(f"{repeats} calibrations, delta {DELTA}; violations of recuse, and mean coverage certified by each test")
@@ -251,8 +404,13 @@ def print_validity(repeats: int) -> None:
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=["all", "misuse"], default="all")
     parser.add_argument("--quick", action="store_true", help="a tenth of the simulations")
-    scale = 10 if parser.parse_args().quick else 1
+    options = parser.parse_args()
+    scale = 10 if options.quick else 1
+    if options.part == "misuse":
+        print_misuse(150 // scale)
+        return
     start = time.perf_counter()
     print_validity(2000 // scale)
     print("\n5,000 rows of make_heteroscedastic, the true risk as score, bound 80 times the target")
@@ -266,6 +424,7 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- |")
     for budget, n_rows, plain, by_cost, most in budgets(2000 // scale):
         print(f"| {budget} | {n_rows} | {plain:.4f} | {by_cost:.4f} | {most:.4f} |")
+    print_misuse(150 // scale)
     print(f"\n{time.perf_counter() - start:.0f} s")
 
 

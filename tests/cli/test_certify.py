@@ -1,5 +1,7 @@
 """recuse certify."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,7 +44,7 @@ def test_what_cannot_be_certified_is_an_error(command, folder, model, fresh):
     assert "error: 297 of the 297 calibration rows equal training rows in all features and the target" in result.stderr
     result = command.run("certify", model, folder / "labelled.csv", "--target", 8, "--bound", 400)
     assert result.exit_code == 1
-    assert "it takes at least 149 accepted rows, even without any loss" in result.stderr
+    assert "it takes at least 154 accepted rows, even without any loss" in result.stderr
     line = command.error_of("certify", model, fresh, "--target", 8, "--bound", 400, "--what", "profit", code=2)
     assert line == "--what must be accepted_loss or rcr_loss, got 'profit'"
 
@@ -94,3 +96,49 @@ def test_a_bound_that_is_the_largest_loss_is_a_warning(command, model, fresh):
     largest = float(served.loss_(served.predict(table) - table["price"].to_numpy()).max())
     result = command.run("certify", model, fresh, "--target", 10, "--bound", repr(largest))
     assert "is the largest loss of the calibration rows: a bound that is read off these rows" in result.stderr
+
+
+@pytest.fixture
+def place(model, tmp_path):
+    shutil.copy(model, tmp_path / "rooms.recuse")
+    return tmp_path
+
+
+def test_attempts_are_counted_beside_the_model_file(command, place, fresh):
+    options = ("certify", place / "rooms.recuse", fresh, "--bound", 400)
+    first = command.json_of(*options, "--target", 10)
+    assert (first["attempt"], first["level"]) == (1, pytest.approx(0.045))
+    assert command.json_of(*options, "--target", 10) == first
+    second = command.succeed(*options, "--target", 12).stdout
+    assert "This was attempt 2 with these rows, tested at level 0.0025" in " ".join(second.split())
+    assert (place / "certification-attempts.json").exists()
+    other = command.json_of(*options, "--target", 12, "--attempts", place / "other.json")
+    assert other["attempt"] == 1
+    (place / "other.json").write_text("{}")
+    result = command.run(*options, "--target", 12, "--attempts", place / "other.json")
+    assert result.exit_code == 1
+    assert "other.json must be a file of attempts to certify" in result.stderr
+    assert command.run(*options, "--target", 12, "--seed", 1).exit_code == 2
+
+
+def test_groups_are_a_column(command, place, fresh, tmp_path):
+    table = pd.read_csv(fresh, dtype={"zip": str, "lift": str})
+    table.assign(tenant=[f"t{row // 3}" for row in range(len(table))]).to_csv(tmp_path / "grouped.csv", index=False)
+    options = ("certify", place / "rooms.recuse", tmp_path / "grouped.csv", "--target", 12, "--bound", 400)
+    facts = command.json_of(*options, "--groups", "tenant")
+    assert (facts["n_groups"], facts["n_rows"]) == (499, 1497)
+    result = command.run(*options, "--groups", "tenants")
+    assert result.exit_code == 1
+    assert "did you mean tenant?" in result.stderr
+    line = command.error_of(*options, "--groups", "price", code=2)
+    assert line == "column 'price' must have one role, got --target-column and --groups"
+
+
+def test_rows_given_ten_times_are_refused(command, place, fresh, tmp_path):
+    table = pd.read_csv(fresh, dtype={"zip": str, "lift": str}).dropna(subset="price")[:60]
+    pd.concat([table] * 10).to_csv(tmp_path / "copies.csv", index=False)
+    options = ("certify", place / "rooms.recuse", tmp_path / "copies.csv", "--target", 12, "--bound", 400)
+    result = command.run(*options)
+    assert result.exit_code == 1
+    assert "540 of the 600 calibration rows repeat another one in all features and the target" in result.stderr
+    assert "drop the copies, or pass groups=" in result.stderr

@@ -2,9 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from certificate_runs import runs
+from recuse.guarantees.betting import refutes
+from recuse.guarantees.sequence import BoundedValues
 
 REPEATS = 300
 
@@ -18,6 +21,19 @@ def test_promises_hold_and_more_rows_are_accepted_than_by_hoeffding_and_bentkus(
     error = math.sqrt(runs.DELTA * (1 - runs.DELTA) / REPEATS)
     assert ours.violations.mean() <= runs.DELTA + 3 * error
     assert ours.coverage.mean() > results["Hoeffding-Bentkus"].coverage.mean()
+
+
+@pytest.mark.parametrize("by_group", [True, False])
+def test_promises_about_groups_hold_where_rows_of_a_group_share_their_loss(by_group):
+    """Each group of five rows has one loss, 2 or 0, and the mean equals the target; counting rows is wrong."""
+    random = np.random.default_rng(0)
+    loss = np.repeat(2.0 * (random.random((80, 600)) < 0.5), 5, axis=0)
+    accepted = random.random(loss.shape) < 0.8
+    starts = np.arange(0, len(loss), 5)
+    values = BoundedValues.of_rows(loss, None, 1.0, 2.5, 2.5, starts if by_group else None)
+    of_draws, used = values.at(accepted[..., None])
+    false = refutes(of_draws, values.mean, runs.DELTA, used).mean()
+    assert (false <= 0.07) if by_group else (false > 0.1)
 
 
 @pytest.mark.parametrize("target", [0.2, 0.5, 1.0])

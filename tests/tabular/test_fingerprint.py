@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from recuse.row_hashes import Singles
 from recuse.tabular.fingerprint import TrainingRows
 from recuse.tabular.rows import Rows
 
@@ -108,11 +109,9 @@ def test_numbers_of_single_precision_and_whole_floats_are_alike():
     assert not learned(numbers * 1e60, y).overlap(numbers * 2e60, y).copies.any()
 
 
-def test_hashes_of_older_files_are_compared_as_they_were_made():
-    known = learned(FRAME, Y)
-    empty = np.zeros(0, np.uint64), np.zeros(0, np.bool_), 0
-    exact = TrainingRows(known.columns, known.width, *empty, exact=True).with_rows(
-        Rows.canonical(FRAME, Y, np.ones(60))
-    )
-    assert exact.overlap(FRAME, Y).copies.all()
-    assert not np.isin(exact.hashes, known.hashes).any()
+def test_parts_of_rows_are_hashed_and_counted_too():
+    X, y = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 3.0]]), np.array([5.0, 6.0, 5.0])
+    known = learned(X, y)
+    assert known.singles == Singles(count=3, rows=3, features=1, even=1, odd=3)
+    more = known.with_rows(Rows.canonical(X[:1], y[:1], np.ones(1)))
+    assert more.singles == Singles(count=4, rows=2, features=1, even=1, odd=2)

@@ -39,10 +39,17 @@ def certify(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Column with the target, if its name differs from training."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the order of the rows; set it beforehand.")] = 0,
+    groups: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Rows with equal values count as one draw, such as one patient."),
+    ] = None,
     allow_training_rows: Annotated[
         bool, typer.Option("--allow-training-rows", help="Accept fresh rows that equal training rows by chance.")
     ] = False,
+    attempts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where attempts are counted, if not in the folder of the model file."),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Model file to write, with the certificate.")
     ] = None,
@@ -52,6 +59,9 @@ def certify(
     debug: options.Debug = False,
 ) -> None:
     """Promise a largest mean loss, at the most accepting threshold for which that is sure.
+
+    Attempts with the same rows are counted in certification-attempts.json, in the folder of the model file, and each
+    makes the next one harder. The same question is no other attempt.
 
     \b
     Examples:
@@ -68,10 +78,10 @@ def certify(
             "delta": delta,
             "what": what,
             "cost_bound": cost_bound,
-            "random_state": seed,
             "allow_training_rows": allow_training_rows,
+            "attempts": attempts,
         }
-        source = _Source(data, target_column, parse_cost(cost, cost_money), encoding)
+        source = _Source(data, target_column, parse_cost(cost, cost_money), groups, encoding)
         _run(model, source, wanted, output, Output(as_json, quiet))
 
 
@@ -82,6 +92,7 @@ class _Source:
     path: str
     targets: list[str] | None
     cost: CostChoice | None
+    groups: str | None
     encoding: str | None
 
 
@@ -93,8 +104,8 @@ def _run(path: Path, source: _Source, wanted: dict[str, Any], output: Path | Non
     if output is not None:
         check_writable(output)
     model = load_model(path, source.cost)
-    X, y, cost = _labelled_rows(model, source, printer)
-    certificate = _certificate(model, X, y, cost, wanted, printer)
+    X, y, given = _labelled_rows(model, source, printer)
+    certificate = _certificate(model, X, y, {**wanted, **given}, printer)
     column = None if source.cost is None else source.cost.column
     if column is not None and certificate.cost_given == "per row":  # a model of an array, which knows no columns
         certificate = replace(certificate, cost=column)
@@ -107,7 +118,7 @@ def _run(path: Path, source: _Source, wanted: dict[str, Any], output: Path | Non
     printer.finish({**certificate.to_dict(), "statement": str(certificate), "output": written})
 
 
-def _certificate(model: ServedModel, X: Any, y: Any, cost: Any, wanted: dict[str, Any], printer: Output) -> Certificate:
+def _certificate(model: ServedModel, X: Any, y: Any, wanted: dict[str, Any], printer: Output) -> Certificate:
     """Certify the model; of the warnings, those of rows are left out, since the report of the table has them."""
     from recuse.cli.inputs.served_table import data_rows
     from recuse.guarantees import BoundWarning, certify
@@ -116,22 +127,30 @@ def _certificate(model: ServedModel, X: Any, y: Any, cost: Any, wanted: dict[str
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("always", BoundWarning)
         with data_rows():
-            certificate = certify(model, X, y, cost=cost, **wanted)
+            certificate = certify(model, X, y, **wanted)
     for warning in caught:
         if issubclass(warning.category, BoundWarning):
             printer.warn(str(warning.message))
     return certificate
 
 
-def _labelled_rows(model: ServedModel, source: _Source, printer: Output) -> tuple[Any, Any, Any]:
-    """Return the features, the targets and the cost of the rows with a target."""
+def _labelled_rows(model: ServedModel, source: _Source, printer: Output) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the features and the targets of the rows with a target, and their cost and groups as arguments."""
+    from recuse.cli.inputs.columns import check_column
     from recuse.cli.inputs.labelled import read_labelled
+    from recuse.files.names import source_name
 
-    option = "--target-column"
-    table = read_labelled(model, source.path, source.targets, source.cost, source.encoding, printer, option=option)
+    column, option = source.groups, "--target-column"
+    if column is not None and column in (source.targets or model.info()["targets"]["names"] or ()):
+        raise UsageError(f"column {column!r} must have one role, got {option} and --groups")
+    used = () if column is None else (column,)
+    table = read_labelled(model, source.path, source.targets, source.cost, source.encoding, printer, used, option)
     if table.left_out:
         printer.warn(f"{counted(table.left_out, 'row')} without a target left out")
     cost: Any = None if source.cost is None else source.cost.value
     if isinstance(cost, str) and cost not in table.rows.columns:  # a model of an array reads features only
         cost = table.cost
-    return table.rows, table.y.to_numpy(), cost
+    if column is None:
+        return table.rows, table.y.to_numpy(), {"cost": cost}
+    check_column(table.cells, column, "column of groups", source_name(source.path))
+    return table.rows, table.y.to_numpy(), {"cost": cost, "groups": table.cells[column].to_numpy()}

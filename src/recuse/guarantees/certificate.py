@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self, get_args
 
 from recuse.guarantees.certified_model import CertifiedModel, CostGiven
+from recuse.phrases import counted
 
 __all__ = ["CannotCertify", "Certificate", "What", "needed_rows"]
 
@@ -27,7 +28,8 @@ class Certificate:
     target : float
         The promise is that this mean is at most `target`.
     delta : float
-        The probability, over the draw of the calibration rows, that a promise is given which does not hold.
+        The probability, over the draw of the calibration rows, that a promise is given which does not hold, in this or
+        in any other attempt with these rows.
     bound : float
         Losses count as at most `bound`.
     loss : str
@@ -45,7 +47,7 @@ class Certificate:
     n_thresholds : int
         Length of the sequence of thresholds.
     observed : float
-        The mean, over the calibration rows, that the promise is about.
+        The mean, over the calibration rows, that the promise is about; of groups, with equal weight of each.
     clipped_share : float
         Share of the accepted calibration rows with a loss above `bound`.
     tail_bound : float
@@ -53,8 +55,14 @@ class Certificate:
         probability 1 - delta by itself; both hold together with probability 1 - 2 delta.
     training_copies : int or None
         Number of calibration rows that equal training rows; None if that could not be checked.
-    seed : int
-        Seed of the order in which the rows were tested.
+    repeats : int
+        Number of calibration rows that equal an earlier calibration row, of another group if there are groups.
+    n_groups : int or None
+        Number of groups that were tested; None if each row is a draw of its own.
+    attempt : int or None
+        Number of this attempt among those with these calibration rows, counted from 1; None if they were not counted.
+    level : float
+        The level of the tests: the part of delta that this attempt has.
     data_fingerprint, model_fingerprint : str
         Checksums of the calibration rows, whatever their order, and of the model.
     cost_given : {"own", "number", "column", "per row"}
@@ -80,7 +88,10 @@ class Certificate:
     clipped_share: float
     tail_bound: float
     training_copies: int | None
-    seed: int
+    repeats: int
+    n_groups: int | None
+    attempt: int | None
+    level: float
     data_fingerprint: str
     model_fingerprint: str
     cost_given: CostGiven = "own"
@@ -99,7 +110,8 @@ class Certificate:
             f"where this mean was {self.observed:.4g}. "
             f"{sure}, at most {self.tail_bound:.2%} of accepted rows have a loss above {self.bound:g}; "
             f"of the accepted calibration rows, {self.clipped_share:.2%} had. "
-            f"This holds for new {self._drawn()} from the distribution of the calibration rows{self._limits()}."
+            f"This holds for new {self._drawn()} from the distribution of the calibration rows{self._limits()}. "
+            f"{self._copies()} {self._attempts()}"
         )
 
     def _promise(self) -> str:
@@ -112,7 +124,27 @@ class Certificate:
         )
 
     def _drawn(self) -> str:
-        return "rows" if isinstance(self.cost, float) else "rows and costs"
+        drawn = "rows" if isinstance(self.cost, float) else "rows and costs"
+        if self.n_groups is None:
+            return drawn
+        return f"{drawn} of groups drawn at random, with equal weight of all groups ({self.n_groups:,} were tested),"
+
+    def _copies(self) -> str:
+        """Return how many calibration rows are copies, in words."""
+        others = "another calibration row" if self.n_groups is None else "a row of another group"
+        repeats = f"{counted(self.repeats, 'calibration row repeats', 'calibration rows repeat')} {others}"
+        if self.training_copies is None:
+            return f"Whether calibration rows equal training rows could not be checked; {repeats}."
+        copies = counted(self.training_copies, "calibration row equals a", "calibration rows equal a")
+        return f"{copies} training row, and {repeats}."
+
+    def _attempts(self) -> str:
+        if self.attempt is None:
+            return "Attempts with these rows were not counted: all this holds if it was the only one."
+        return (
+            f"This was attempt {self.attempt} with these rows, tested at level {self.level:.3g}, so that the promises "
+            "of all attempts with them hold together with that confidence."
+        )
 
     def _limits(self) -> str:
         if self.cost_bound is not None and not isinstance(self.cost, float):
@@ -125,7 +157,7 @@ class Certificate:
         Examples
         --------
         >>> example = Certificate("accepted_loss", 5.0, 0.05, 400.0, "squared", 6.0, None, 0.25, 900, 600, 100, 80,
-        ...                       3.5, 0.0, 0.006, 0, 0, "ab", "cd")
+        ...                       3.5, 0.0, 0.006, 0, 0, None, None, 0.05, "ab", "cd")
         >>> Certificate.from_dict(example.to_dict()) == example
         True
         """
@@ -146,7 +178,6 @@ class Certificate:
         ValueError
             If a value is missing or wrong.
         """
-        values = {"cost_given": _likely_given(values.get("cost")), **values}
         read = {each.name: _checked(each.name, values, str(each.type)) for each in fields(cls) if each.name != "model"}
         if read["cost_given"] not in get_args(CostGiven):
             raise ValueError(f"the certificate must have 'cost_given' among {get_args(CostGiven)}")
@@ -172,13 +203,6 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "float | None": (int, float, type(None)),
     "float | str | None": (int, float, str, type(None)),
 }
-
-
-def _likely_given(cost: Any) -> CostGiven:
-    """Return how a cost was given, for certificates that do not say so; None is an array or a callable."""
-    if cost is None:
-        return "per row"
-    return "column" if isinstance(cost, str) else "number"
 
 
 def _checked(name: str, values: Mapping[str, Any], kind: str) -> Any:

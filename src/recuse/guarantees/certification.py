@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,10 @@ from numpy.typing import NDArray
 from recuse.costs import Cost
 from recuse.dataframes import aligned, aligned_columns, float_array, row_index, row_name
 from recuse.decision import Decision
+from recuse.guarantees.attempts import FILE_NAME, Attempt, AttemptLog, Question
 from recuse.guarantees.betting import refutes
-from recuse.guarantees.certificate import Certificate, What, needed_rows
+from recuse.guarantees.calibration_rows import CalibrationRows
+from recuse.guarantees.certificate import CannotCertify, Certificate, What, needed_rows
 from recuse.guarantees.refusal import refusal
 from recuse.guarantees.request import (
     BoundWarning,
@@ -34,7 +39,6 @@ Floats = NDArray[np.float64]
 _SET_ASIDE = 0.2  # share of the rows that choose the thresholds if there are no out-of-fold scores
 _MIN_PILOT = 20
 _TESTED_AT_ONCE = 8  # thresholds
-_IMPLAUSIBLE = 0.001  # probability of as many copies of training rows
 
 
 def certify(
@@ -48,8 +52,9 @@ def certify(
     what: What = "accepted_loss",
     cost: Cost | None = None,
     cost_bound: float | None = None,
-    random_state: int = 0,
+    groups: Any = None,
     allow_training_rows: bool = False,
+    attempts: str | os.PathLike[str] | None = None,
 ) -> Certificate:
     """Certify that the loss of a model is at most a target, at the most accepting threshold for which that is sure.
 
@@ -57,7 +62,12 @@ def certify(
     them needs a random fifth of the calibration rows for that, which are then not used for the test. The thresholds are
     tested from strict to accepting at level delta each, until one fails; the last that passed is certified. Each test
     is a betting game; see `recuse.guarantees.betting`. No assumption about the distribution is made except that the
-    calibration rows and the new rows are independent draws from it.
+    calibration rows and the new rows are independent draws from it. The order of the rows in the game follows from the
+    set of rows.
+
+    Each try with the same rows is another chance of a wrong promise. So attempts are counted in a file, and attempt k
+    is tested at level 0.9 delta if it is the first, else ``0.1 delta / (k (k - 1))``: the probability of any wrong
+    promise among them is at most delta. The same question has the same answer, and is not another attempt.
 
     Parameters
     ----------
@@ -65,7 +75,8 @@ def certify(
     X : array-like or DataFrame of shape (n_rows, n_features)
         Calibration rows, which were never used for training or for any choice. Rows that equal training rows in all
         features and the target are found by their hashes. If there are so many that as many would occur among fresh
-        rows with a probability below 1 in 1,000, this is an error.
+        rows with a probability below 1 in 1,000, this is an error. So it is if rows repeat each other, in all features,
+        more often than the training rows let expect.
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
     target : float
         The largest mean loss, in the units of the loss.
@@ -81,10 +92,16 @@ def certify(
         rows with costs from the same distribution, and the certified model needs the costs of new rows.
     cost_bound : float, optional
         Largest cost that the certificate of an RcR loss covers, if rows have different costs; by default `bound`.
-    random_state : int, default=0
-        Seed of the order of the rows. It must be chosen beforehand, too: do not try several.
+    groups : array-like of shape (n_rows,), optional
+        One label for each row. Rows of one group, such as repeated measurements, count as one draw: the promise is
+        about a row drawn at random from a group drawn at random.
     allow_training_rows : bool, default=False
         Whether to accept calibration rows that equal training rows. Only for fresh rows that are equal by chance.
+    attempts : path-like, optional
+        The file in which attempts are counted; by default "certification-attempts.json" in the folder of the model
+        file, if the model was loaded from one. An estimator in memory has no such folder: without `attempts` it is
+        tested at level delta, and the certificate says that attempts were not counted. Sets that share more than a
+        tenth of the rows are the same rows.
 
     Returns
     -------
@@ -94,6 +111,10 @@ def certify(
     ------
     CannotCertify
         If no threshold passes; the message says what it would take.
+    ValueError
+        If a parameter is wrong, or too many rows are copies.
+    OSError
+        If attempts cannot be counted, since their file cannot be written.
 
     Examples
     --------
@@ -106,50 +127,107 @@ def certify(
     >>> certificate.model.decide(X[:5]).accepted.shape
     (5,)
     """
-    seed = check_parameters(target, delta, bound, what, random_state)
+    check_parameters(target, delta, bound, what)
     assert bound is not None
     decision: Decision = model.decide(X, cost=cost)
     truth = _targets(y, X, decision)
-    overlap = _checked_overlap(model, X, truth, allow_training_rows)
+    calibration = CalibrationRows.check(model, X, truth, groups, allow_training_rows)
     stated = stated_cost(model, cost)
     limit = cost_limit(what, stated, cost_bound, bound, decision)
-    request = Request(what, float(target), float(delta), float(bound), limit)
+    request = Request(what, float(target), float(delta), float(bound), limit, Attempt(None, float(delta)))
     loss = decision.loss.of_rows(decision.prediction - truth)
     _warn_of_bound(bound, loss)
-    order = np.random.default_rng(seed).permutation(len(truth))
-    rows = ScoredRows(decision.score, loss, decision.cost).take(order)
+    order, draw = calibration.order(decision.score, loss, decision.cost)
+    rows = ScoredRows(decision.score[order], loss[order], decision.cost[order], draw if calibration.grouped else None)
     pilot, tested = _divided(rows, _out_of_fold(model, cost, stated))
-    n_least = needed_rows(request.target / request.limit, delta) if what == "accepted_loss" else 0
-    thresholds = thresholds_to_test(Pilot(pilot.score, request.values(pilot)), len(tested), n_least)
-    passed = count_certified(tested.score, request.values(tested), thresholds, delta)
-    if passed == 0:
-        raise refusal(request, tested, float(thresholds[0]))
-    threshold = float(thresholds[passed - 1])
-    accepted = tested.score > threshold
-    above = int(np.sum(tested.loss[accepted] > bound))
-    certificate = Certificate(
-        what=what,
-        target=request.target,
-        delta=request.delta,
-        bound=request.bound,
-        loss=decision.loss.name,
-        cost=stated,
-        cost_bound=limit,
-        threshold=threshold,
-        n_rows=len(accepted),
-        n_accepted=int(accepted.sum()),
-        n_set_aside=len(rows) - len(tested),
-        n_thresholds=len(thresholds),
-        observed=request.observed(tested, accepted),
-        clipped_share=above / max(int(accepted.sum()), 1),
-        tail_bound=tail_bound(above, int(accepted.sum()), delta / len(thresholds)),
-        training_copies=None if overlap is None else int(overlap.copies.sum()),
-        seed=seed,
-        data_fingerprint=_fingerprint_of_rows(None if overlap is None else overlap.hashes, X, truth),
-        model_fingerprint=str(model.fingerprint),
-        cost_given=how_given(cost),
-    )
-    return certificate.of_model(model)
+    trial = _Trial(model, request, calibration, rows, pilot, tested, decision.loss.name, stated, cost)
+    result = trial.counted(_place_of_attempts(model, attempts))
+    if isinstance(result, CannotCertify):
+        raise result
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A checked question, ready to be tested."""
+
+    model: Any
+    request: Request
+    calibration: CalibrationRows
+    rows: ScoredRows
+    pilot: ScoredRows
+    tested: ScoredRows
+    loss: str
+    stated: float | str | None
+    cost: Cost | None
+
+    def counted(self, path: Path | None) -> Certificate | CannotCertify:
+        """Test at the level of the attempt, and write the attempt to its file before the result is known to anybody."""
+        if path is None:
+            return self.result()
+        with AttemptLog.opened(path) as log:
+            question = self.question()
+            attempt = log.attempt(question, self.request.delta)
+            result = replace(self, request=replace(self.request, attempt=attempt)).result()
+            log.record(question, attempt, "refused" if isinstance(result, CannotCertify) else "certified")
+        return result
+
+    def question(self) -> Question:
+        """Return what the answer depends on. Numbers count as float32, so that rounding makes no other question."""
+        request, rows, fingerprint = self.request, self.rows, str(self.model.fingerprint)
+        asked = (request.what, request.target, request.delta, request.bound, request.cost_bound, self.stated)
+        digest = hashlib.sha256(repr((*asked, fingerprint, self.calibration.fingerprint)).encode())
+        for values in (rows.score, rows.loss, rows.cost):
+            digest.update(values.astype("<f4").tobytes())
+        if rows.draw is not None:
+            digest.update(rows.draw.astype("<i8").tobytes())
+        calibration = self.calibration
+        hashes = {"rows": calibration.parts.rows, "given": calibration.given, "targets": calibration.targets}
+        return Question(digest.hexdigest(), fingerprint, request.target, calibration.fingerprint, hashes)
+
+    def result(self) -> Certificate | CannotCertify:
+        """Test the thresholds."""
+        request, tested, level = self.request, self.tested, self.request.attempt.level
+        n_least = needed_rows(request.target / request.limit, level) if request.what == "accepted_loss" else 0
+        pilot = Pilot(self.pilot.score, request.values(self.pilot))
+        thresholds = thresholds_to_test(pilot, tested.n_draws, n_least)
+        passed = count_certified(tested.score, request.values(tested), thresholds, level)
+        if passed == 0:
+            return refusal(request, tested, float(thresholds[0]))
+        return self._certificate(float(thresholds[passed - 1]), len(thresholds))
+
+    def _certificate(self, threshold: float, n_thresholds: int) -> Certificate:
+        request, tested, attempt = self.request, self.tested, self.request.attempt
+        accepted = tested.score > threshold
+        drawn = tested.one_of_each_draw()
+        drawn = drawn.take(drawn.score > threshold)
+        above = int(np.sum(drawn.loss > request.bound))
+        certificate = Certificate(
+            what=request.what,
+            target=request.target,
+            delta=request.delta,
+            bound=request.bound,
+            loss=self.loss,
+            cost=self.stated,
+            cost_bound=request.cost_bound,
+            threshold=threshold,
+            n_rows=len(tested),
+            n_accepted=int(accepted.sum()),
+            n_set_aside=len(self.rows) - len(tested),
+            n_thresholds=n_thresholds,
+            observed=request.observed(tested, accepted),
+            clipped_share=float(np.mean(tested.loss[accepted] > request.bound)) if accepted.any() else 0.0,
+            tail_bound=tail_bound(above, len(drawn), attempt.level / n_thresholds),
+            training_copies=self.calibration.copies,
+            repeats=self.calibration.repeats,
+            n_groups=tested.n_draws if self.calibration.grouped else None,
+            attempt=attempt.number,
+            level=attempt.level,
+            data_fingerprint=self.calibration.fingerprint,
+            model_fingerprint=str(self.model.fingerprint),
+            cost_given=how_given(self.cost),
+        )
+        return certificate.of_model(self.model)
 
 
 def count_certified(score: Floats, values: BoundedValues, thresholds: Floats, delta: float) -> int:
@@ -208,26 +286,24 @@ def _targets(y: Any, X: Any, decision: Decision) -> Floats:
     return truth
 
 
-def _checked_overlap(model: Any, X: Any, truth: Floats, allowed: bool) -> Any:
-    """Compare the rows with training rows, if possible, and raise an error if too many are equal."""
-    overlap = model.training_overlap(X, truth) if hasattr(model, "training_overlap") else None
-    if overlap is not None and overlap.probability < _IMPLAUSIBLE and not allowed:
-        raise ValueError(
-            f"{int(overlap.copies.sum()):,} of the {len(truth):,} calibration rows equal training rows in all features "
-            f"and the target, where {overlap.expected:.2g} would be expected of fresh rows: certify with rows that the "
-            "model was not trained on, or pass allow_training_rows=True if these rows are fresh"
-        )
-    return overlap
+def _place_of_attempts(model: Any, given: str | os.PathLike[str] | None) -> Path | None:
+    """Return the file of attempts: the given one, or that in the folder of the model file, if there is one."""
+    if given is not None:
+        return Path(given)
+    path: Path | None = getattr(model, "path_", None)
+    return None if path is None else path.parent / FILE_NAME
 
 
 def _divided(rows: ScoredRows, out_of_fold: ScoredRows | None) -> tuple[ScoredRows, ScoredRows]:
     """Return the rows that choose the thresholds, and the calibration rows that test them."""
     if out_of_fold is not None:
         return out_of_fold, rows
-    aside = math.ceil(_SET_ASIDE * len(rows))
-    if aside == len(rows):
-        raise ValueError(f"certify needs at least 2 calibration rows, got {len(rows)}")
-    return rows.take(slice(0, aside)), rows.take(slice(aside, None))
+    aside = math.ceil(_SET_ASIDE * rows.n_draws)
+    if aside == rows.n_draws:
+        unit = "rows" if rows.draw is None else "groups"
+        raise ValueError(f"certify needs at least 2 calibration {unit}, got {rows.n_draws}")
+    pilot, tested = rows.split(aside)
+    return replace(pilot, draw=None), tested
 
 
 def _warn_of_bound(bound: float, loss: Floats) -> None:
@@ -262,12 +338,3 @@ def _out_of_fold(model: Any, cost: Cost | None, stated: float | str | None) -> S
     if isinstance(stated, float) and "expected_loss" in columns:
         return ScoredRows(stated - columns["expected_loss"], loss, np.full(len(loss), stated))
     return rows if np.ptp(rows.cost) > 0 else None
-
-
-def _fingerprint_of_rows(hashes: NDArray[np.uint64] | None, X: Any, truth: Floats) -> str:
-    """Return a checksum of the rows that does not depend on their order; of images it does."""
-    if hashes is not None:
-        return hashlib.sha256(np.sort(hashes).astype("<u8").tobytes()).hexdigest()
-    digest = hashlib.sha256(np.ascontiguousarray(truth).tobytes())
-    digest.update(np.ascontiguousarray(np.asarray(X)).tobytes())
-    return digest.hexdigest()

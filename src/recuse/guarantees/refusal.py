@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from recuse.guarantees.attempts import Attempt
 from recuse.guarantees.betting import bets_to_choose_from
 from recuse.guarantees.certificate import CannotCertify, needed_rows
 from recuse.guarantees.request import Request, ScoredRows
@@ -16,17 +17,19 @@ __all__ = ["refusal"]
 def refusal(request: Request, rows: ScoredRows, threshold: float) -> CannotCertify:
     """Return the error for rows at the first threshold, with what it would take."""
     accepted = rows.score > threshold
-    values = request.values(rows)
-    of_rows, used = values.at(accepted[:, None])
-    counted = of_rows[:, 0] if used is None else of_rows[used[:, 0], 0]
-    least = needed_rows(values.mean, request.delta)
-    share = len(counted) / len(accepted)
+    values, level = request.values(rows), request.attempt.level
+    of_draws, used = values.at(accepted[:, None])
+    counted = of_draws[:, 0] if used is None else of_draws[used[:, 0], 0]
+    least = needed_rows(values.mean, level)
+    share = len(counted) / rows.n_draws
     name = "mean loss of accepted rows" if request.what == "accepted_loss" else "RcR loss"
+    unit, with_accepted = ("rows", "accepted rows") if rows.draw is None else ("groups", "groups with accepted rows")
+    of_groups = "" if rows.draw is None else f" in {rows.n_draws:,} groups"
     start = (
         f"cannot certify a {name} of at most {request.target:g} with confidence {1 - request.delta:g} and bound "
-        f"{request.bound:g} from {len(accepted):,} calibration rows"
+        f"{request.bound:g} from {len(accepted):,} calibration rows{of_groups}{_of_attempt(request.attempt)}"
     )
-    kind = "accepted rows" if request.what == "accepted_loss" else "rows"
+    kind = with_accepted if request.what == "accepted_loss" else unit
     minimum = f"it takes at least {least:,} {kind}, even without any loss"
     if len(counted) == 0:
         return CannotCertify(f"{start}: no row is accepted at the first threshold; {minimum}", least, None)
@@ -36,6 +39,13 @@ def refusal(request: Request, rows: ScoredRows, threshold: float) -> CannotCerti
     if growth <= 0 or counted.mean() >= values.mean:
         advice = "so more rows would not help, but a higher target or a better model"
         return CannotCertify(f"{start}: {seen}, {advice}; {minimum}", least, None)
-    total = math.ceil(max(least, math.log(1 / request.delta) / growth) / share)
-    hint = f"{minimum}, that is {math.ceil(least / share):,} calibration rows at this coverage"
+    total = math.ceil(max(least, math.log(1 / level) / growth) / share)
+    unit = "calibration rows" if rows.draw is None else unit
+    hint = f"{minimum}, that is {math.ceil(least / share):,} {unit} at this coverage"
     return CannotCertify(f"{start}: {seen}; {hint}, and about {total:,} with such losses", least, total)
+
+
+def _of_attempt(attempt: Attempt) -> str:
+    if attempt.number is None or attempt.number == 1:
+        return ""
+    return f" in attempt {attempt.number} with these rows, tested at level {attempt.level:.3g}"

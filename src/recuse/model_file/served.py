@@ -87,7 +87,7 @@ def load_with_digest(path: str | os.PathLike[str]) -> tuple[ServedModel, str]:
     data = read_bytes(path)
     values, parts = parse_container(data, Path(path).name)
     try:
-        return ServedModel(Header.from_dict(values), parts), hashlib.sha256(data).hexdigest()
+        return ServedModel(Header.from_dict(values), parts, Path(path).resolve()), hashlib.sha256(data).hexdigest()
     except ModelFileError as error:
         raise ModelFileError(f"{Path(path)}: {error}") from error
 
@@ -111,16 +111,18 @@ class ServedModel:
         Hashes of the rows that the model was trained on; None for images and in files of older versions.
     estimator : str
         Name of the estimator that was saved.
+    path_ : Path or None
+        The file that the model was loaded from. `certify` keeps its attempts in the folder of this file.
 
     Notes
     -----
     `recuse.load` makes these objects.
     """
 
-    def __init__(self, header: Header, parts: Mapping[str, bytes]) -> None:
+    def __init__(self, header: Header, parts: Mapping[str, bytes], path: Path | None = None) -> None:
         if "graph" not in parts:
             raise ModelFileError("the file has no graph: save the model again")
-        self._header, self._parts = header, parts
+        self._header, self._parts, self.path_ = header, parts, path
         graph = parts["graph"]
         rows = check_graph(graph, _inputs(header), _outputs(header))
         self._session = open_session(graph)
@@ -137,15 +139,12 @@ class ServedModel:
         _ = self.certificates  # raises an error if one cannot be read
 
     def __repr__(self) -> str:
-        table = (
-            f"images of {self.schema.shape}"
-            if isinstance(self.schema, ImageSchema)
-            else f"{len(self.schema.names)} columns"
-        )
+        schema = self.schema
+        table = f"images of {schema.shape}" if isinstance(schema, ImageSchema) else f"{len(schema.names)} columns"
         return f"ServedModel({self.estimator}, {table}, {self._header.cost.describe()})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._header, dict(self._parts))
+        return type(self), (self._header, dict(self._parts), self.path_)
 
     @property
     def serves_any_cost(self) -> bool:
@@ -377,7 +376,8 @@ class ServedModel:
 
 
 def _training_rows(header: Header, parts: Mapping[str, bytes]) -> TrainingRows | None:
-    return unpack_training_rows(header.training, parts[TRAINING_ROWS]) if TRAINING_ROWS in parts else None
+    known = TRAINING_ROWS in parts and "singles" in header.training
+    return unpack_training_rows(header.training, parts[TRAINING_ROWS]) if known else None
 
 
 def _inputs(header: Header) -> Inputs:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.tables import pack_table, unpack_table
+from recuse.row_hashes import Singles
 from recuse.tabular.fingerprint import HashedColumn, TrainingRows
 
 __all__ = ["PART", "pack_training_rows", "unpack_training_rows"]
@@ -24,12 +25,12 @@ def pack_training_rows(rows: TrainingRows) -> tuple[dict[str, Any], bytes]:
 
     Examples
     --------
-    >>> rows = TrainingRows((), 0, np.array([7], np.uint64), np.array([False]), 1)
+    >>> rows = TrainingRows((), 0, np.array([7], np.uint64), np.array([False]), 1, Singles(1, 1, 1, 1, 1))
     >>> unpack_training_rows(*pack_training_rows(rows)).hashes
     array([7], dtype=uint64)
     """
     values = {"rows": rows.count, "width": rows.width, "columns": [asdict(column) for column in rows.columns]}
-    values["exact"] = rows.exact
+    values["singles"] = asdict(rows.singles)
     return values, pack_table({"hash": rows.hashes.view(np.int64), "repeated": rows.repeated})
 
 
@@ -48,8 +49,16 @@ def unpack_training_rows(values: Mapping[str, Any], part: bytes) -> TrainingRows
         hashes.view(np.uint64),
         repeated.astype(np.bool_),
         count,
-        exact=values.get("exact", True) is not False,  # older files do not say so
+        _singles(values.get("singles"), count),
     )
+
+
+def _singles(values: Any, count: int) -> Singles:
+    names = {each.name for each in fields(Singles)}
+    valid = isinstance(values, dict) and set(values) == names and values["count"] == count
+    if not valid or not all(type(each) is int and 0 <= each <= count for each in values.values()):
+        raise ModelFileError("the header has no valid description of the training rows")
+    return Singles(**values)
 
 
 def _column(values: Any, width: int) -> HashedColumn:

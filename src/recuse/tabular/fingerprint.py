@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,6 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.dataframes import is_frame, to_pandas
+from recuse.row_hashes import (
+    MISSING,
+    RowHashes,
+    Singles,
+    bits_of_numbers,
+    bits_of_texts,
+    count_singles,
+    hashes_of_targets,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,11 +28,6 @@ __all__ = ["HashedColumn", "Overlap", "TrainingRows"]
 
 Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
-
-_MISSING = np.uint64(0x9AE16A3B2F90404F)
-_START = np.uint64(0xC3A5C85C97CB3127)
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,18 @@ class Overlap:
         about as often as a training row repeats another one.
     probability : float
         Probability of at least as many copies among fresh rows.
+    parts : RowHashes
+        Hashes of the rows and of parts of them.
+    training : Singles
+        How many training rows are unlike all others.
     """
 
     hashes: Hashes
     copies: NDArray[np.bool_]
     expected: float
     probability: float
+    parts: RowHashes
+    training: Singles
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +97,10 @@ class TrainingRows:
         Whether several training rows have the hash.
     count : int
         Number of training rows.
-    exact : bool
-        Whether numbers are hashed as float64 and categories as they are, as in older model files.
+    singles : Singles
+        How many training rows are unlike all others.
+    parts : RowHashes or None
+        Hashes of the distinct rows and of parts of them, for `with_rows`; None if read from a file.
 
     Examples
     --------
@@ -108,7 +118,8 @@ class TrainingRows:
     hashes: Hashes = field(repr=False)
     repeated: NDArray[np.bool_] = field(repr=False)
     count: int
-    exact: bool = False
+    singles: Singles
+    parts: RowHashes | None = field(default=None, repr=False)
 
     @classmethod
     def learn(cls, rows: Rows) -> Self:
@@ -116,18 +127,24 @@ class TrainingRows:
         X = rows.X
         columns = _columns_of(X) if is_frame(X) else [HashedColumn(i, i, "numbers") for i in range(X.shape[1])]
         none = np.zeros(0, np.uint64)
-        return cls(tuple(columns), X.shape[1], none, np.zeros(0, np.bool_), 0).with_rows(rows)
+        nothing = Singles(0, 0, 0, 0, 0), RowHashes(none, none, none, none)
+        return cls(tuple(columns), X.shape[1], none, np.zeros(0, np.bool_), 0, *nothing).with_rows(rows)
 
     def with_rows(self, rows: Rows) -> Self:
         """Return the same with the hashes of more rows."""
-        new = self.hash_rows(rows.X, rows.y)
-        copies = np.ones(len(new), np.int64)
+        assert self.parts is not None
+        new = self._hashes(rows.X, rows.y)
+        copies = np.ones(len(new.rows), np.int64)
         if rows.origin is not None:
-            copies = np.bincount(rows.origin.place[rows.origin.place >= 0], minlength=len(new))
-        hashes, inverse = np.unique(np.concatenate([self.hashes, new]), return_inverse=True)
+            copies = np.bincount(rows.origin.place[rows.origin.place >= 0], minlength=len(new.rows))
+        both = [np.concatenate(pair) for pair in zip(vars(self.parts).values(), vars(new).values(), strict=True)]
+        hashes, first, inverse = np.unique(both[0], return_index=True, return_inverse=True)
         known = 1 + self.repeated.astype(np.int64)
-        total = np.bincount(inverse, weights=np.concatenate([known, copies]))
-        return type(self)(self.columns, self.width, hashes, total > 1, self.count + int(copies.sum()), self.exact)
+        repeated = np.bincount(inverse, weights=np.concatenate([known, copies])) > 1
+        parts = RowHashes(hashes, *(values[first] for values in both[1:]))
+        count = self.count + int(copies.sum())
+        singles = Singles(count, *(_count_single_rows(values, repeated) for values in vars(parts).values()))
+        return type(self)(self.columns, self.width, hashes, repeated, count, singles, parts)
 
     def hash_rows(self, X: Any, y: Any) -> Hashes:
         """Return a hash of the features and the target of each row.
@@ -138,24 +155,21 @@ class TrainingRows:
             Columns are found by name if both tables have names, else by position. Other columns are ignored.
         y : array-like of shape (row,) or (row, output)
         """
-        cells = [*self._cells(X), *_bits_of_targets(y, self.exact)]
-        state = np.full(len(cells[-1]), _START)
-        with np.errstate(over="ignore"):
-            for column in cells:
-                state = _mixed(state * _STEP + _mixed(column))
-        return state
+        return self._hashes(X, y).rows
 
     def overlap(self, X: Any, y: Any) -> Overlap:
         """Find rows that equal training rows; the parameters are those of `hash_rows`."""
         from scipy.special import bdtrc
 
-        hashes = self.hash_rows(X, y)
-        copies = np.isin(hashes, self.hashes)
-        single = int((~self.repeated).sum())
-        chance = max(1 - single / self.count, 1 / self.count) if self.count else 0.0
+        parts = self._hashes(X, y)
+        copies = np.isin(parts.rows, self.hashes)
+        chance = max(1 - self.singles.rows / self.count, 1 / self.count) if self.count else 0.0
         found = int(copies.sum())
-        probability = 1.0 if found == 0 else float(bdtrc(found - 1, len(hashes), chance))
-        return Overlap(hashes, copies, chance * len(hashes), probability)
+        probability = 1.0 if found == 0 else float(bdtrc(found - 1, len(copies), chance))
+        return Overlap(parts.rows, copies, chance * len(copies), probability, parts, self.singles)
+
+    def _hashes(self, X: Any, y: Any) -> RowHashes:
+        return RowHashes.of_cells(self._cells(X), hashes_of_targets(y))
 
     def _cells(self, X: Any) -> list[Hashes]:
         """Return 64 bits for each cell, column by column."""
@@ -169,10 +183,15 @@ class TrainingRows:
         if not is_frame(table):
             table = pd.DataFrame(np.asarray(table, dtype=np.float64))
         if all(column.name in table.columns for column in self.columns):
-            return [_bits(column, table[column.name], self.exact) for column in self.columns]
+            return [_bits(column, table[column.name]) for column in self.columns]
         if table.shape[1] != self.width:
             raise ValueError(f"X must have {self.width} columns, as in training, got {table.shape[1]}")
-        return [_bits(column, table.iloc[:, column.place], self.exact) for column in self.columns]
+        return [_bits(column, table.iloc[:, column.place]) for column in self.columns]
+
+
+def _count_single_rows(hashes: Hashes, repeated: NDArray[np.bool_]) -> int:
+    """Return how many rows have a hash of their own, from the hashes of the distinct rows."""
+    return count_singles(np.concatenate([hashes, hashes[repeated]]))
 
 
 def _columns_of(X: pd.DataFrame) -> list[HashedColumn]:
@@ -198,48 +217,20 @@ def _plain_name(name: Any) -> Any:
     return int(name) if isinstance(name, np.integer) else name
 
 
-def _bits(column: HashedColumn, cells: pd.Series[Any], exact: bool) -> Hashes:
+def _bits(column: HashedColumn, cells: pd.Series[Any]) -> Hashes:
     """Return 64 bits for each cell of a column."""
     from recuse.tabular.cells import Kind, read_dates, read_levels, read_numbers
 
     match column.kind:
         case Kind.NUMBER:
-            return _bits_of_numbers(read_numbers(cells)[0], exact)
+            return bits_of_numbers(read_numbers(cells)[0])
         case Kind.DATE:
             times = read_dates(cells, column.zone)[0]
-            return np.where(np.isnat(times), _MISSING, times.astype(np.int64).view(np.uint64))
+            return np.where(np.isnat(times), MISSING, times.astype(np.int64).view(np.uint64))
     codes, levels = read_levels(cells)
-    return np.append(_bits_of_texts([str(level if exact else _whole(level)) for level in levels]), _MISSING)[codes]
+    return np.append(bits_of_texts([str(_whole(level)) for level in levels]), MISSING)[codes]
 
 
 def _whole(level: Any) -> Any:
     """Return a whole number as an int, since gaps turn a column of ints into floats."""
     return int(level) if isinstance(level, float) and level.is_integer() else level
-
-
-def _bits_of_numbers(values: Floats, exact: bool) -> Hashes:
-    """Return the bits of numbers; zeros of both signs are alike, and so are all missing numbers."""
-    plain = np.ascontiguousarray(values, dtype=np.float64) + 0.0
-    if not exact:
-        with np.errstate(over="ignore", under="ignore"):
-            rounded = plain.astype(np.float32).astype(np.float64) + 0.0
-        plain = np.where(np.isinf(rounded), plain, rounded)  # too large for float32
-    return np.where(np.isnan(plain), _MISSING, plain.view(np.uint64))
-
-
-def _bits_of_texts(texts: Sequence[str]) -> Hashes:
-    digests = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts]
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
-
-
-def _bits_of_targets(y: Any, exact: bool) -> list[Hashes]:
-    targets = np.asarray(y, dtype=np.float64)
-    columns = targets[:, None] if targets.ndim == 1 else targets
-    return [_bits_of_numbers(column, exact) for column in columns.T]
-
-
-def _mixed(bits: Hashes) -> Hashes:
-    """Return bits that each depend on all given bits; this is the last step of the generator SplitMix64."""
-    for shift, factor in zip((30, 27), _FACTORS, strict=True):
-        bits = (bits ^ (bits >> np.uint64(shift))) * factor
-    return bits ^ (bits >> np.uint64(31))
