@@ -130,7 +130,7 @@ def test_bodies_take_a_bounded_share_of_memory_together(models):
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client,
         ):
             waiting = [asyncio.create_task(client.post("/predict", content=pieces())) for _ in range(4)]
-            while app.state.body_bytes < 3600:
+            while app.state.bodies.size < 3600:
                 await asyncio.sleep(0)
             refused = await client.post("/predict", content=b'{"row": {"weight": 1}}' + b" " * 900)
             release.set()

@@ -20,6 +20,7 @@ from recuse.reviews.database import prepare
 from recuse.serving.errors import RequestError, error_response
 from recuse.serving.explanation import check_training_rows
 from recuse.serving.guard import Guard
+from recuse.serving.held_bodies import HeldBodies
 from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi.examples import describe_with_examples
@@ -79,7 +80,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.metrics = ServiceMetrics()
     app.state.limits = RowLimits(settings.max_rows, settings.max_cells)
-    app.state.body_bytes = 0  # of the requests that are read or decided now
+    app.state.bodies = HeldBodies(settings.max_bytes)
     app.state.models = ModelStore(settings.models, training, settings.certificates, app.state.metrics.loaded)
     for name in training:
         check_training_rows(app.state.models.get(name))

@@ -25,7 +25,6 @@ __all__ = ["Decided", "Question", "decide_body", "find_model", "respond"]
 _INLINE_BYTES = 4096  # smaller bodies take less time than handing them to a thread
 _INLINE_ROWS = 100
 _LARGE_BYTES = 2**20  # larger bodies are read one after the other, since their rows take many times this memory
-_LARGEST_AT_ONCE = 4  # bodies of the largest size that a process holds
 _BLOCK_ROWS = 2048  # after which work stops if nobody waits for it
 _BLOCK_IMAGES = 32
 
@@ -103,13 +102,15 @@ async def decide_body(request: Request, read: Callable[[bytes], Question]) -> De
         Reads the body; raises a RequestError if it is wrong.
     """
     state = request.app.state
-    with _Bodies(state) as bodies:
-        body = await bodies.read(request)
+    body = await state.bodies.read(request)
+    try:
         if len(body) <= _INLINE_BYTES:
             decided = _decide(read, body, Caller())
         else:
             threads = state.threads if len(body) <= _LARGE_BYTES else state.large
             decided = await run_in_thread(request, threads, partial(_decide, read, body))
+    finally:
+        state.bodies.release(body)
     if state.queue is not None and decided.question.record and decided.question.loaded.reads_rows:
         decided.reviews[:] = await _record(state, decided)
     state.metrics.add(decided)
@@ -128,32 +129,6 @@ async def respond(request: Request, decided: Decided, write: Callable[[Decided],
         return write(decided)
 
     return await run_in_thread(request, request.app.state.threads, write_if_awaited)
-
-
-class _Bodies:
-    """The body of one request, counted among those that the process holds."""
-
-    def __init__(self, state: State) -> None:
-        self._state, self._size = state, 0
-        self._most = _LARGEST_AT_ONCE * state.settings.max_bytes
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._state.body_bytes -= self._size
-
-    async def read(self, request: Request) -> bytes:
-        """Return the body; raise a RequestError if the bodies of all requests take too much memory."""
-        chunks = []
-        async for chunk in request.stream():
-            self._size += len(chunk)
-            self._state.body_bytes += len(chunk)
-            if self._state.body_bytes > self._most:
-                rule = f"the bodies of all requests may have at most {self._most} bytes together: try again soon"
-                raise RequestError(503, rule, {"Retry-After": "1"})
-            chunks.append(chunk)
-        return b"".join(chunks)
 
 
 async def _record(state: State, decided: Decided) -> list[str | None]:
