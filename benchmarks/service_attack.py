@@ -162,12 +162,14 @@ def rows(address: Address) -> Counter[str]:
         numbers = b'{"inputs":{"column_0":[' + b",".join([b"1"] * (size // 2 - 30)) + b"]}}"
         deep = b'{"rows":' + b"[" * (size // 2 - 10) + b"]" * (size // 2 - 10) + b"}"
         lines = b"column_0\n" + b"1\n" * (size // 2 - 10)
+        texts = b",".join([b'{"column_0":"' + b"a" * 120_000 + b'\xf0\x9f\x98\x80"}'] * (size // 130_000))
         shape = size // 2 - 100
         tensor = b'{"inputs":[{"name":"column_0","datatype":"FP64","shape":[%d],"data":[' % shape
         tensor += b",".join([b"1"] * shape) + b"]}]}"
         for request in (
             post("/predict", empty),
             post("/predict", deep),
+            post("/predict", b'{"rows":[' + texts + b"]}"),
             post("/invocations", lists),
             post("/invocations", numbers),
             post("/invocations", lines, "text/csv"),

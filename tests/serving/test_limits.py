@@ -184,3 +184,11 @@ def test_work_stops_when_nobody_waits_for_it(models):
         statuses, more = asyncio.run(send_large(app(**options), closed=closed))
         assert statuses == status
         assert more < whole / 2
+
+
+def test_texts_of_wide_characters_are_limited_since_they_take_four_times_the_memory():
+    row = ('{"row": {"weight": "' + "\N{GRINNING FACE}").encode()
+    with pytest.raises(RequestError, match="emoji") as caught:
+        parse_json(row + b" " * 2**22 + b'"}}')
+    assert caught.value.status == 413
+    assert len(parse_json(row + b'"}}')["row"]["weight"]) == 1

@@ -84,10 +84,10 @@ def _keep(checksum: str, model: ServedModel) -> None:
         _recent[checksum] = model
 
 
-def _unpickled(checksum: str, header: Any, parts: Any) -> ModelSource:
+def _unpickled(checksum: str, *of_model: Any) -> ModelSource:
     model = _recent.get(checksum)
     if model is None:
-        model = ServedModel(header, parts)
+        model = ServedModel(*of_model)
         _keep(checksum, model)
     return ModelSource(checksum, None, model)
 

@@ -162,5 +162,7 @@ def _check_cells(cells: Iterable[Any]) -> None:
 
 
 def _names(reading: RowReading) -> Mapping[str, str | int]:
-    _ = reading.schema  # raises an error for images
-    return reading.loaded.column_names
+    names = reading.loaded.column_names
+    if not names:
+        _ = reading.schema  # raises an error for images
+    return names

@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from recuse.serving.errors import RequestError, shown
 from recuse.serving.payloads.limits import RowLimits
 
 __all__ = ["decode_text", "parse_json"]
 
 _MOST_DIGITS = 400
+_MOST_WIDE = 2**22  # bytes of a text with characters beyond U+FFFF: one of them makes all take four bytes of memory
+_FOUR_BYTES = 0xF0  # first byte of such a character in UTF-8
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -51,6 +55,8 @@ def parse_json(body: bytes, *, nan_is_missing: bool = False, limits: RowLimits |
 
 def decode_text(body: bytes) -> str:
     """Return the text of a body in UTF-8, with or without a byte order mark."""
+    if len(body) > _MOST_WIDE and np.frombuffer(body, np.uint8).max() >= _FOUR_BYTES:
+        raise RequestError(413, f"a body with characters such as emoji may have at most {_MOST_WIDE} bytes")
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
