@@ -31,7 +31,12 @@ def is_formula(cell: Any) -> bool:
 def formula_cells(frame: pd.DataFrame, *, header: bool = True) -> int:
     """Return how many cells of a table, and of its names of columns, `is_formula` finds."""
     names = sum(map(is_formula, frame.columns)) if header else 0
-    return names + sum(sum(map(is_formula, frame[name])) for name in _text_columns(frame))
+    return names + sum(sum(map(is_formula, _suspects(frame[name]))) for name in _text_columns(frame))
+
+
+def _suspects(cells: pd.Series[Any]) -> list[str]:
+    """Return the cells whose first character is that of a formula; most columns have none."""
+    return [cell for cell in cells.tolist() if isinstance(cell, str) and cell[:1] in _STARTS]
 
 
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:

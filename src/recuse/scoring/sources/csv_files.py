@@ -48,11 +48,12 @@ def csv_parts(
     text = text_columns(columns) | {name for name, kind in kept.items() if kind == "text"}
     verbatim = text & kept.keys()
     costs = [cost] if isinstance(cost, str) else []
+    read = verbatim & {*columns, *costs}
     for number, block in enumerate(file.blocks(part_rows(len(file.names)), text, verbatim)):
         part = Part(number, 0, int(block.index[0]), len(block))
         chosen = {
             name: block[name] if kind == "text" or name in text else block[name].astype(kind)
             for name, kind in kept.items()
         }
-        rows = convert_csv(columns, without_words(block, verbatim), file.decimal, costs)
+        rows = convert_csv(columns, without_words(block, read), file.decimal, costs)
         yield part, rows, pd.DataFrame(chosen, index=block.index)
