@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from recuse.serving import Settings, create_app
+from recuse.serving.errors import RequestError
 from recuse.serving.payloads.limits import RowLimits
 from recuse.serving.payloads.parsing import parse_json
 from saved_estimators import TRAIN

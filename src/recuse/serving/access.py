@@ -6,9 +6,10 @@ import hashlib
 import ipaddress
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -187,7 +188,8 @@ def is_other_site(method: str, headers: Mapping[str, str]) -> bool:
     return origin is not None and _host_and_port(origin) != _host_and_port(f"//{headers.get('host', '')}")
 
 
-def host_is_allowed(host: str, allowed: Collection[str]) -> bool:
+@lru_cache(maxsize=256)
+def host_is_allowed(host: str, allowed: tuple[str, ...]) -> bool:
     """Whether the header `Host` names the service: an IP address, `localhost`, or one of some names.
 
     A page that points a name of its own at the service (DNS rebinding) sends this name.
@@ -196,14 +198,14 @@ def host_is_allowed(host: str, allowed: Collection[str]) -> bool:
     ----------
     host : str
         The value of the header.
-    allowed : collection of str
+    allowed : tuple of str
         Names in lower case; `*.example.org` stands for all names below, and `*` for every name.
 
     Examples
     --------
-    >>> host_is_allowed("127.0.0.1:8000", []), host_is_allowed("evil.example", [])
+    >>> host_is_allowed("127.0.0.1:8000", ()), host_is_allowed("evil.example", ())
     (True, False)
-    >>> host_is_allowed("a.example.org", ["*.example.org"])
+    >>> host_is_allowed("a.example.org", ("*.example.org",))
     True
     """
     name = _host_and_port(f"//{host}")[0].rstrip(".")
