@@ -50,6 +50,9 @@ class _Stage(Enum):
     COMPLETE = "all"
 
 
+_WAITING, _HEAD, _BODY, _COMPLETE = _Stage  # names of modules are found faster than members
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """One connection of uvicorn that is closed if its client sends too much, or takes too long.
 
@@ -67,7 +70,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def __init__(self, limits: ConnectionLimits, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self._limits = limits
-        self._stage = _Stage.WAITING
+        self._stage = _WAITING
         self._head_received = self._head_parsed = self._body_parsed = self._body_received = 0
         self._begun = 0  # requests in the bytes that came last
         self._refused = False
@@ -79,7 +82,7 @@ class LimitedProtocol(HttpToolsProtocol):
     @property
     def at_work(self) -> bool:
         """Whether the application works on a whole request of this connection."""
-        return self._stage is _Stage.COMPLETE and not self._answered
+        return self._stage is _COMPLETE and not self._answered
 
     @property
     def _answered(self) -> bool:
@@ -103,15 +106,14 @@ class LimitedProtocol(HttpToolsProtocol):
         """Parse what has come, unless it is more than the limits allow."""
         if self._refused or self._lost:
             return
-        before = self._stage
-        if before is _Stage.HEAD:
+        before, self._begun = self._stage, 0
+        if before is _HEAD:
             self._head_received += len(data)  # the parser reports a header when it has all of it
-        elif before is _Stage.BODY:
+        elif before is _BODY:
             self._body_received += len(data)
-        self._begun = 0
         if self._head_received <= self._limits.head_bytes:
             super().data_received(data)
-        if self._begun == 1 and self._stage is _Stage.HEAD and before in (_Stage.WAITING, _Stage.COMPLETE):
+        if self._begun == 1 and self._stage is _HEAD and before is not _HEAD and before is not _BODY:
             self._head_received = len(data)  # all of it belongs to this head
         self._check_limits(before)
 
@@ -121,12 +123,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse_head()
         elif self._body_received > self._limits.head_bytes + _MOST_FRAMING * self._body_parsed:
             self._close("framing", "a body with too much framing")
-        elif self._stage is not before or self._stage is _Stage.COMPLETE:
+        elif self._stage is not before or self._stage is _COMPLETE:
             self._expect_rest()
 
     def on_message_begin(self) -> None:
         """Start a request."""
-        self._stage = _Stage.HEAD
+        self._stage = _HEAD
         self._begun += 1
         self._head_received = self._head_parsed = self._body_parsed = self._body_received = 0
         super().on_message_begin()
@@ -138,7 +140,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count and keep a header; those after a chunked body are left out."""
-        if self._stage is _Stage.HEAD and not self._refused:
+        if self._stage is _HEAD and not self._refused:
             self._head_parsed += len(name) + len(value) + _HEADER_FRAME
             if self._head_parsed > self._limits.head_bytes:
                 self._refused = True
@@ -147,7 +149,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Hand the request to the application."""
-        self._stage = _Stage.BODY
+        self._stage = _BODY
         if not self._refused:
             super().on_headers_complete()
 
@@ -159,18 +161,19 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End a request."""
-        self._stage = _Stage.COMPLETE
+        self._stage = _COMPLETE
         if not self._refused:
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Give the next request of a pipeline its own time."""
-        self._deadline = self.loop.time() + self._limits.message_seconds
+        if self.pipeline:
+            self._deadline = self.loop.time() + self._limits.message_seconds
         super().on_response_complete()
 
     def _expect_rest(self) -> None:
         """Wait for the rest of the head, or for the body and the answer; after stray bytes, for a request."""
-        waits_for_head = self._stage is _Stage.HEAD or (self._stage is _Stage.COMPLETE and self._answered)
+        waits_for_head = self._stage is _HEAD or (self._stage is _COMPLETE and self._answered)
         self._expect(self._limits.head_seconds if waits_for_head else self._limits.message_seconds)
 
     def _expect(self, seconds: float) -> None:
@@ -190,13 +193,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_at(self._deadline, self._check_deadline)
         elif self.transport.is_closing():
             self.transport.abort()  # the client does not take the rest of the answer
-        elif self._stage is _Stage.HEAD and not self._answered:
+        elif self._stage is _HEAD and not self._answered:
             self._expect(self._limits.head_seconds)  # the request before it is at work, so nothing is read
-        elif self._stage is not _Stage.COMPLETE or not self._answered:  # uvicorn closes connections without a request
+        elif self._stage is not _COMPLETE or not self._answered:  # uvicorn closes connections without a request
             self._time_out()
 
     def _time_out(self) -> None:
-        if self._answered and self._stage in (_Stage.WAITING, _Stage.HEAD):
+        if self._answered and self._stage in (_WAITING, _HEAD):
             self._answer(408, f"the head of a request must come within {self._limits.head_seconds:g} seconds")
         self._close("unfinished", "a request that was not sent or an answer that was not taken in time")
 

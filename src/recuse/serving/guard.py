@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -99,7 +98,7 @@ class Guard:
         if path in HEALTH_PATHS:
             await self._app(scope, exchange.receive, exchange.send)
             return
-        headers = Headers(scope=scope)
+        headers = _headers(scope)
         self._check_sender(scope["method"], headers)
         if path in OPEN_PATHS:
             await self._app(scope, exchange.receive, exchange.send)
@@ -119,7 +118,7 @@ class Guard:
         finally:
             self._at_work -= 1
 
-    def _check_sender(self, method: str, headers: Headers) -> None:
+    def _check_sender(self, method: str, headers: Mapping[str, str]) -> None:
         """Raise a RequestError for a page of another site, or one that uses another name for this service."""
         allowed = self._settings.allowed_hosts
         if allowed is not None and not host_is_allowed(headers.get("host", ""), allowed):
@@ -128,7 +127,7 @@ class Guard:
         if is_other_site(method, headers):
             raise RequestError(403, "a page of another site may not send requests to this service", reason="site")
 
-    def _checked_key(self, path: str, headers: Headers, client: Any) -> Key | None:
+    def _checked_key(self, path: str, headers: Mapping[str, str], client: Any) -> Key | None:
         """Return the key of a request; raise a RequestError if it may not have an answer."""
         key = self._keys.find(_given_key(headers)) if len(self._keys) else None
         if self._rates is not None:
@@ -144,7 +143,7 @@ class Guard:
             raise RequestError(403, f"this key has the role {key.role}, and the request needs {role}", reason="role")
         return key
 
-    def _check_size(self, headers: Headers) -> None:
+    def _check_size(self, headers: Mapping[str, str]) -> None:
         """Raise a RequestError for a body that is not to be read."""
         if self._at_work >= self._settings.max_requests:
             busy = f"{self._at_work} requests are at work: try again soon"
@@ -212,6 +211,11 @@ class _Exchange:
             await error_response(status, sentence, headers)(self._scope, self._receive, self.send)
 
 
+def _headers(scope: Scope) -> dict[str, str]:
+    """Return the headers by name in lower case, of several ones of a name the first."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+
+
 def _too_large(most: int) -> RequestError:
     return RequestError(413, f"the body of a request may have at most {most} bytes", reason="size")
 
@@ -221,11 +225,11 @@ _DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options",
 
 def _with_defaults(headers: Any) -> list[tuple[bytes, bytes]]:
     """Return headers with those that every answer has: it is not to be stored, nor its type to be guessed."""
-    given = {name for name, _ in headers}
-    return [*headers, *(pair for pair in _DEFAULT_HEADERS if pair[0] not in given)]
+    given = dict(headers)
+    return [*headers, *[pair for pair in _DEFAULT_HEADERS if pair[0] not in given]]
 
 
-def _given_key(headers: Headers) -> bytes:
+def _given_key(headers: Mapping[str, str]) -> bytes:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     given = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
     return given.encode("latin-1")  # the bytes of the header
