@@ -70,13 +70,7 @@ class ServiceMetrics:
             multiprocess_mode="livemax",
             **common,
         )
-        self._certificate = Gauge(
-            "recuse_model_certificate",
-            "Number of the certificate at whose threshold a model is served, 0 for none.",
-            ["model"],
-            multiprocess_mode="livemostrecent",
-            **common,
-        )
+        self._certificate = _certificate_gauge(self.registry)
         self._children: dict[Any, Any] = {}
         self._known_shares: dict[str, set[tuple[str, str]]] = {}
         self._windows: dict[str, RecentRows] = {}
@@ -156,6 +150,12 @@ class ServiceMetrics:
         for column, problem in known - set(kept):
             gauge.labels(name, column, problem).set(0)
         known.update(kept)
+
+
+def _certificate_gauge(registry: CollectorRegistry) -> Gauge:
+    meaning = "Number of the certificate at whose threshold a model is served, 0 for none."
+    mode: Any = "livemostrecent"
+    return Gauge("recuse_model_certificate", meaning, ["model"], registry=registry, multiprocess_mode=mode)
 
 
 def _forget_dead_workers(folder: Path) -> None:
