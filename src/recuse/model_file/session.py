@@ -37,7 +37,7 @@ def open_session(graph: bytes) -> Any:
     >>> [output.name for output in session.get_outputs()]
     ['y']
     """
-    import onnxruntime
+    from recuse.model_file.runtime import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
