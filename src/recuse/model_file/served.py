@@ -17,7 +17,7 @@ from recuse.dataframes import is_frame, row_index
 from recuse.decision import Decision
 from recuse.model_file.container import FORMAT_VERSION, parse_container, read_bytes
 from recuse.model_file.errors import ModelFileError
-from recuse.model_file.graph.check import check_graph
+from recuse.model_file.graph.check import MAX_OPERATIONS, measure_graph
 from recuse.model_file.graph.operators import BOOL, DOUBLE, ROWS
 from recuse.model_file.header import Header
 from recuse.model_file.reading import Feeds, ImageReader, TableReader
@@ -111,6 +111,9 @@ class ServedModel:
         Hashes of the rows that the model was trained on; None for images and in files of older versions.
     estimator : str
         Name of the estimator that was saved.
+    operations_per_row : int
+        Upper bound of the operations of a decision about one row. One core does about one in a nanosecond; usual rows
+        need a fraction of the bound. Files above 1,000,000,000 are not loaded.
 
     Notes
     -----
@@ -122,9 +125,10 @@ class ServedModel:
             raise ModelFileError("the file has no graph: save the model again")
         self._header, self._parts = header, parts
         graph = parts["graph"]
-        rows = check_graph(graph, _inputs(header), _outputs(header))
-        self._session = open_session(graph)
-        self._block = min(_BLOCK, rows)
+        size = measure_graph(graph, _inputs(header), _outputs(header))
+        self._session = open_session(graph, nodes=size.nodes)
+        self._block = max(1, min(_BLOCK, size.block, MAX_OPERATIONS // size.operations))
+        self.operations_per_row = size.operations
         schema = header.schema
         self._reader = ImageReader(schema) if isinstance(schema, ImageSchema) else TableReader(schema)
         self._tables = {name: unpack_table(parts[name]) for name in _TABLES if name in parts}
@@ -321,7 +325,8 @@ class ServedModel:
 
     def info(self) -> dict[str, Any]:
         """Return what the file says about the model, as plain values."""
-        return {"format_version": FORMAT_VERSION, **self._header.to_dict()}
+        own = {"format_version": FORMAT_VERSION, "operations_per_row": self.operations_per_row}
+        return {**own, **self._header.to_dict()}
 
     def onnx_graph(self) -> bytes:
         """Return the bare ONNX model, which any ONNX Runtime can run."""
