@@ -112,8 +112,7 @@ class ServedModel:
     estimator : str
         Name of the estimator that was saved.
     operations_per_row : int
-        Upper bound of the operations of a decision about one row. One core does about one in a nanosecond; usual rows
-        need a fraction of the bound. Files above 1,000,000,000 are not loaded.
+        Upper bound of the work for one row, at most 1,000,000,000; one core does about one operation in a nanosecond.
 
     Notes
     -----
@@ -325,20 +324,17 @@ class ServedModel:
 
     def info(self) -> dict[str, Any]:
         """Return what the file says about the model, as plain values."""
-        own = {"format_version": FORMAT_VERSION, "operations_per_row": self.operations_per_row}
-        return {**own, **self._header.to_dict()}
+        limits = {"operations_per_row": self.operations_per_row}
+        return {"format_version": FORMAT_VERSION, **limits, **self._header.to_dict()}
 
     def onnx_graph(self) -> bytes:
         """Return the bare ONNX model, which any ONNX Runtime can run."""
         return self._parts["graph"]
 
-    def _read(self, X: Any) -> tuple[Feeds, int]:
-        feeds = self._reader.read(X)
-        return feeds, len(next(iter(feeds.values())))
-
     def _outputs(self, X: Any, name: str) -> Floats:
         """Return an output that does not depend on the cost of the rows."""
-        feeds, count = self._read(X)
+        feeds = self._reader.read(X)
+        count = len(next(iter(feeds.values())))
         cost = np.full(count, self._header.prediction_cost or 0.0)
         return np.asarray(self._run(feeds, cost, [name], count)[0])
 
