@@ -3,8 +3,9 @@
 python benchmarks/model_file_fuzz.py --files 20000             files made from models that the script builds
 python benchmarks/model_file_fuzz.py --files 2000 a.recuse     files made from saved models
 
-Each file is loaded and asked for three decisions in a worker process. The exit status is 1 if a worker crashed, took
-over 1 GiB of memory or over a minute, wrote a file, or raised anything but ModelFileError.
+Each file is loaded and asked for one decision and for three decisions in a worker process. The exit status is 1 if a
+worker crashed, took over 1 GiB of memory, over a second for the one decision or over a minute in all, wrote a file, or
+raised anything but ModelFileError.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ import recuse
 from recuse.model_file.container import read_container, write_container
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
-from recuse.model_file.graph.check import check_graph
+from recuse.model_file.graph.check import measure_graph
 from recuse.model_file.graph.operators import OPERATORS, ROWS
 from recuse.model_file.schema import TableSchema
 from recuse.model_file.session import open_session, run_session
 from recuse.model_file.tables import pack_table, unpack_table
 
 MEMORY = 2**30  # bytes
-SECONDS = 60.0
+SECONDS, ROW_SECONDS = 60.0, 1.0
 PREAMBLE = 88  # bytes; the checksum stands at 8 to 39 and covers what follows
 Parts = dict[str, bytes]
 Generator = np.random.Generator
 
 
-def load_and_decide(path: str) -> bytes:
-    """Load a model and return its decisions on three rows as bytes.
+def load_and_decide(path: str) -> tuple[bytes, float]:
+    """Load a model; return its decisions on three rows as bytes, and the seconds of a decision on one row.
 
     Files of estimators are loaded by `recuse.load`. Files of other graphs, which this script builds, pass the same
     checks one by one.
@@ -61,24 +62,36 @@ def load_and_decide(path: str) -> bytes:
         return _decide(recuse.load(path))
     tables = [unpack_table(data) for name, data in parts.items() if name != "graph"]
     inputs, outputs = (_declared(header.get(key)) for key in ("inputs", "outputs"))
-    rows = min(3, check_graph(parts.get("graph", b""), inputs, outputs))
-    session = open_session(parts.pop("graph"))
-    feeds = {name: some_rows(rows, *declared) for name, declared in inputs.items()}
+    size = measure_graph(parts.get("graph", b""), inputs, outputs)
+    session = open_session(parts.pop("graph"), nodes=size.nodes)
+    one, feeds = (
+        {name: some_rows(rows, *declared) for name, declared in inputs.items()} for rows in (1, min(3, size.block))
+    )
+    start = time.perf_counter()
+    run_session(session, one, list(outputs))
+    seconds = time.perf_counter() - start
     results = run_session(session, feeds, list(outputs))
-    return b"".join(array.tobytes() for array in results) + repr(tables).encode()
+    return b"".join(array.tobytes() for array in results) + repr(tables).encode(), seconds
 
 
-def _decide(served: recuse.ServedModel) -> bytes:
+def _decide(served: recuse.ServedModel) -> tuple[bytes, float]:
     """Return decisions on rows with numbers, gaps, dates and categories, known and unknown."""
     cells = {"number": [0.5, np.nan, 3e3], "date": ["2020-02-29", None, "1960-01-01"], "category": ["a", None, "1"]}
     columns = served.schema.columns if isinstance(served.schema, TableSchema) else ()
     rows = pd.DataFrame({column.name: cells.get(column.kind, [0, 1, 2]) for column in columns})
     try:
-        return served.decide(rows).to_frame().to_csv().encode()
+        return _timed(served, rows, None)
     except ModelFileError:
         raise
     except ValueError:  # a forged header may ask for a cost
-        return served.decide(rows, cost=1.0).to_frame().to_csv().encode()
+        return _timed(served, rows, 1.0)
+
+
+def _timed(served: recuse.ServedModel, rows: pd.DataFrame, cost: float | None) -> tuple[bytes, float]:
+    start = time.perf_counter()
+    served.decide(rows.head(1), cost)
+    seconds = time.perf_counter() - start
+    return served.decide(rows, cost).to_frame().to_csv().encode(), seconds
 
 
 def _declared(values: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -505,7 +518,49 @@ def hostile_graphs() -> dict[str, onnx.ModelProto]:
         "sparse": _with(_chain([add]), lambda model: model.graph.sparse_initializer.add()),
         "default of an input": _chain([add], x=np.ones((1, 3))),
     }
-    return {**result, **_hostile_trees()}
+    return {**result, **_hostile_trees(), **slow_graphs()}
+
+
+def slow_graphs(scale: float = 1.0) -> dict[str, onnx.ModelProto]:
+    """Return graphs of few bytes that would take 5 s to minutes for one row; `scale` below 1 makes them shorter."""
+    size, many = 2500, 100_000
+    vector = [("MatMul", ["tall", "flat"], {}), ("MatMul", ["x", "lift"], {})]
+    vector += [("MatMul", [f"v{place}", "v0"], {}) for place in range(1, 1 + _part(3000, scale))]
+    matrices = {"tall": np.full((size, 1), 0.5), "flat": np.ones((1, size)), "lift": np.ones((3, size))}
+    pairs = [
+        *(("ReduceMax", ["x", "axis"], {"keepdims": 1}), ("Cast", ["v0"], {"to": 1}), ("Reshape", ["v1", "s"], {})),
+        ("Mul", ["v2", "ones"], {}),
+        *(("MatMul", [f"v{place}", "ones"], {}) for place in range(3, 3 + _part(600, scale))),
+    ]
+    ones = {"axis": np.array([1]), "s": np.array([-1, 1, 1, 1]), "ones": np.ones((1, many, 1, 1), np.float32)}
+    image = [
+        ("Reshape", ["x", "s"], {}),
+        ("Cast", ["v0"], {"to": 1}),
+        ("Mul", ["v1", "a"], {}),
+        ("Mul", ["v2", "b"], {}),
+    ]
+    image += [("Conv", [f"v{place}", "w"], {"pads": [1] * 4}) for place in range(3, 3 + _part(400, scale))]
+    # products of these are denormal numbers
+    texture = {"a": np.full((1, 128, 1, 1), 1e-20, np.float32), "b": np.full((1, 1, 300, 1), 1e-20, np.float32)}
+    kernels = (np.full((128, 128, 3, 3), weight, np.float32) for weight in (1e-3, 1e-40))
+    usual, tiny = ({"s": np.array([-1, 1, 1, 3]), "w": kernel} for kernel in kernels)
+    return {
+        "slow products": _with(_chain(vector, **matrices), lambda model: _declare(model, ["rows", size])),
+        "slow pairs": _with(
+            _chain(pairs, **ones), lambda model: _declare(model, ["rows", many, 1, 1], TensorProto.FLOAT)
+        ),
+        **{
+            name: _with(
+                _chain(image, **texture, **kernel),
+                lambda model: _declare(model, ["rows", 128, 300, 3], TensorProto.FLOAT),
+            )
+            for name, kernel in (("slow convolutions", usual), ("slow denormal weights", tiny))
+        },
+    }
+
+
+def _part(count: int, scale: float) -> int:
+    return max(1, int(count * scale))
 
 
 def largest_graphs() -> dict[str, onnx.ModelProto]:
@@ -595,8 +650,8 @@ def _with(model: onnx.ModelProto, change: Callable[[onnx.ModelProto], Any]) -> o
     return model
 
 
-def _declare(model: onnx.ModelProto, shape: list[Any]) -> None:
-    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.DOUBLE, shape))
+def _declare(model: onnx.ModelProto, shape: list[Any], dtype: int = TensorProto.DOUBLE) -> None:
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", dtype, shape))
 
 
 def _external(model: onnx.ModelProto) -> None:
@@ -730,7 +785,8 @@ def work() -> None:
             Path("/proc/self/clear_refs").write_text("5")  # forgets the peak of memory so far
         start = time.perf_counter()
         try:
-            answer = {"result": "loaded", "digest": hashlib.sha256(load_and_decide(line.rstrip("\n"))).hexdigest()}
+            decisions, seconds = load_and_decide(line.rstrip("\n"))
+            answer = {"result": "loaded", "digest": hashlib.sha256(decisions).hexdigest(), "row_seconds": seconds}
         except ModelFileError as error:
             answer = {"result": "refused", "message": str(error)}
         except ValueError as error:  # of a forged header: other columns, or another cost
@@ -796,6 +852,7 @@ class Report:
     counts: Counter[tuple[str, str]]
     memory: int = 0
     seconds: float = 0.0
+    row_seconds: float = 0.0
     failures: int = 0
 
     def add(self, case: Case, answer: Mapping[str, Any], originals: dict[int, str], kept: Path | None) -> None:
@@ -806,14 +863,18 @@ class Report:
         if result == "loaded":
             same = case.original is not None and answer["digest"] == originals.get(case.original)
             result = "same decisions" if same else "other decisions"
-        failed = result in ("crashed", "slow", "other") or answer["memory"] > MEMORY
+        one_row = answer.get("row_seconds", 0.0)
+        failed = result in ("crashed", "slow", "other") or answer["memory"] > MEMORY or one_row > ROW_SECONDS
         failed |= result in ("other decisions", "refused rows") and not case.forged
         self.counts[case.kind.partition(":")[0], result] += 1
         self.memory, self.seconds = max(self.memory, answer["memory"]), max(self.seconds, answer["seconds"])
+        self.row_seconds = max(self.row_seconds, one_row)
         if failed:
             self.failures += 1
             print(
-                f"FAILED {case.kind}: {result}, {answer['memory'] / 2**20:.0f} MiB, {answer.get('message')}", flush=True
+                f"FAILED {case.kind}: {result}, {answer['memory'] / 2**20:.0f} MiB, {one_row:.2f} s a row, "
+                f"{answer.get('message')}",
+                flush=True,
             )
             if kept is not None:
                 kept.mkdir(exist_ok=True)
@@ -827,7 +888,10 @@ class Report:
         for (_, result), count in self.counts.items():
             totals[result] += count
         print(", ".join(f"{result} {count}" for result, count in sorted(totals.items())))
-        print(f"peak memory {self.memory / 2**20:.0f} MiB, slowest file {self.seconds:.2f} s, failures {self.failures}")
+        print(
+            f"peak memory {self.memory / 2**20:.0f} MiB, slowest file {self.seconds:.2f} s, "
+            f"slowest decision of one row {self.row_seconds:.2f} s, failures {self.failures}"
+        )
 
 
 def run(files: Sequence[bytes], count: int, seed: int, kept: Path | None = None) -> Report:

@@ -3,11 +3,11 @@
 import re
 
 import numpy as np
-import onnxruntime
 
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.conversion import convert
 from recuse.model_file.graph.operators import ROWS
+from recuse.model_file.runtime import onnxruntime
 
 
 def session_of(model, n_features):

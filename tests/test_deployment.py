@@ -103,7 +103,7 @@ def test_the_manifest_is_consistent(manifests, container):
     (port,) = container["ports"]
     assert {probe["httpGet"]["port"] for name, probe in container.items() if name.endswith("Probe")} == {port["name"]}
     settings = manifests["ConfigMap", "recuse"]["data"]
-    variables = {each["name"]: each["valueFrom"] for each in container["env"]}
+    variables = {each["name"]: each["valueFrom"] for each in container["env"] if "valueFrom" in each}
     assert variables["AUDIT_SHARE"]["configMapKeyRef"]["key"] in settings
     assert re.findall(r"\$\((\w+)\)", " ".join(container["args"])) == ["AUDIT_SHARE"]
     check_command(container["args"])
@@ -128,6 +128,14 @@ def test_the_unit_starts_the_service_and_can_write_its_queue(tmp_path):
     assert command[command.index("--queue") + 1].startswith(f"/var/lib/{settings['StateDirectory']}/")
     assert settings["DynamicUser"] == "yes"
     assert settings["ProtectSystem"] == "strict"
+
+
+def test_the_telemetry_of_onnx_runtime_is_off_in_all_of_them(dockerfile, container):
+    variables = [value.split() for kind, value in dockerfile if kind == "ENV"]
+    assert "ORT_DISABLE_TELEMETRY=1" in variables[-1]  # of the image that runs
+    assert {"name": "ORT_DISABLE_TELEMETRY", "value": "1"} in container["env"]
+    unit = (FOLDER / "recuse.service").read_text(encoding="utf-8").splitlines()
+    assert "Environment=ORT_DISABLE_TELEMETRY=1" in unit
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")

@@ -4,12 +4,12 @@ import hashlib
 import re
 
 import numpy as np
-import onnxruntime
 import pandas as pd
 import pytest
 
 import recuse
 from recuse.files.tables import read_table
+from recuse.model_file.runtime import onnxruntime
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from recuse.dataframes import is_frame, row_index
 from recuse.decision import Decision
 from recuse.model_file.container import FORMAT_VERSION, parse_container, read_bytes
 from recuse.model_file.errors import ModelFileError
-from recuse.model_file.graph.check import check_graph
+from recuse.model_file.graph.check import MAX_OPERATIONS, measure_graph
 from recuse.model_file.graph.operators import BOOL, DOUBLE, ROWS
 from recuse.model_file.header import Header
 from recuse.model_file.reading import Feeds, ImageReader, TableReader
@@ -113,6 +113,8 @@ class ServedModel:
         Name of the estimator that was saved.
     path_ : Path or None
         The file that the model was loaded from. `certify` keeps its attempts in the folder of this file.
+    operations_per_row : int
+        Upper bound of the work for one row, at most 1,000,000,000; one core does about one operation in a nanosecond.
 
     Notes
     -----
@@ -124,9 +126,10 @@ class ServedModel:
             raise ModelFileError("the file has no graph: save the model again")
         self._header, self._parts, self.path_ = header, parts, path
         graph = parts["graph"]
-        rows = check_graph(graph, _inputs(header), _outputs(header))
-        self._session = open_session(graph)
-        self._block = min(_BLOCK, rows)
+        size = measure_graph(graph, _inputs(header), _outputs(header))
+        self._session = open_session(graph, nodes=size.nodes)
+        self._block = max(1, min(_BLOCK, size.block, MAX_OPERATIONS // size.operations))
+        self.operations_per_row = size.operations
         schema = header.schema
         self._reader = ImageReader(schema) if isinstance(schema, ImageSchema) else TableReader(schema)
         self._tables = {name: unpack_table(parts[name]) for name in _TABLES if name in parts}
@@ -320,19 +323,17 @@ class ServedModel:
 
     def info(self) -> dict[str, Any]:
         """Return what the file says about the model, as plain values."""
-        return {"format_version": FORMAT_VERSION, **self._header.to_dict()}
+        limits = {"operations_per_row": self.operations_per_row}
+        return {"format_version": FORMAT_VERSION, **limits, **self._header.to_dict()}
 
     def onnx_graph(self) -> bytes:
         """Return the bare ONNX model, which any ONNX Runtime can run."""
         return self._parts["graph"]
 
-    def _read(self, X: Any) -> tuple[Feeds, int]:
-        feeds = self._reader.read(X)
-        return feeds, len(next(iter(feeds.values())))
-
     def _outputs(self, X: Any, name: str) -> Floats:
         """Return an output that does not depend on the cost of the rows."""
-        feeds, count = self._read(X)
+        feeds = self._reader.read(X)
+        count = len(next(iter(feeds.values())))
         cost = np.full(count, self._header.prediction_cost or 0.0)
         return np.asarray(self._run(feeds, cost, [name], count)[0])
 

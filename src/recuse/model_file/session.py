@@ -7,17 +7,24 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from recuse.model_file.denormals import denormal_results_as_zero
 from recuse.model_file.errors import ModelFileError
 
 __all__ = ["open_session", "run_session"]
 
+# Larger graphs do not reuse the memory of their results: the time to plan it grows with the square of the nodes, and
+# reached 40 s. Smaller graphs decide 7% faster with it.
+_MAX_PLANNED = 1000
 
-def open_session(graph: bytes) -> Any:
+
+def open_session(graph: bytes, *, nodes: int = 0) -> Any:
     """Return a session of ONNX Runtime for a graph that `check_graph` has accepted.
 
     Parameters
     ----------
     graph : bytes
+    nodes : int, default=0
+        Number of nodes of the graph.
 
     Returns
     -------
@@ -37,15 +44,17 @@ def open_session(graph: bytes) -> Any:
     >>> [output.name for output in session.get_outputs()]
     ['y']
     """
-    import onnxruntime
+    from recuse.model_file.runtime import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False
+    options.enable_mem_reuse = nodes <= _MAX_PLANNED
     options.log_severity_level = 4  # no messages to stderr
     try:
-        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        with denormal_results_as_zero():  # results of constants are computed here
+            return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ModelFileError(
             f"ONNX Runtime does not accept the graph ({_reason(error)}): save the model again"
@@ -77,7 +86,8 @@ def run_session(session: Any, inputs: Mapping[str, NDArray[Any]], names: Sequenc
     [array([[2., 4.]])]
     """
     try:
-        return list(session.run(names, inputs))
+        with denormal_results_as_zero():
+            return list(session.run(names, inputs))
     except Exception as error:
         raise ModelFileError(
             f"ONNX Runtime cannot compute the graph ({_reason(error)}): save the model again"

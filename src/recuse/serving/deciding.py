@@ -20,13 +20,16 @@ from recuse.serving.waiting import Caller, run_in_thread
 if TYPE_CHECKING:
     from starlette.datastructures import State
 
+
 __all__ = ["Decided", "Question", "decide_body", "find_model", "respond"]
 
 _INLINE_BYTES = 4096  # smaller bodies take less time than handing them to a thread
+_INLINE_OPERATIONS = 5_000_000  # about 5 ms, for which other requests can wait
 _INLINE_ROWS = 100
 _LARGE_BYTES = 2**20  # larger bodies are read one after the other, since their rows take many times this memory
 _BLOCK_ROWS = 2048  # after which work stops if nobody waits for it
 _BLOCK_IMAGES = 32
+_BLOCK_OPERATIONS = 1_000_000_000  # about a second
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def find_model(state: State, name: str | None, version: str | None = None) -> Lo
 async def decide_body(request: Request, read: Callable[[bytes], Question]) -> Decided:
     """Decide about the rows of a request, and put them into the review queue if there is one.
 
-    Large requests are read and decided by a thread, so that others do not wait for them.
+    Large bodies are read by a thread, and decisions that may take long are made by one, so that others do not wait.
 
     Parameters
     ----------
@@ -103,11 +106,15 @@ async def decide_body(request: Request, read: Callable[[bytes], Question]) -> De
     """
     state = request.app.state
     body = await request.body()
-    if len(body) <= _INLINE_BYTES:
-        decided = _decide(read, body, Caller())
-    else:
+    if len(body) > _INLINE_BYTES:
         threads = state.threads if len(body) <= _LARGE_BYTES else state.large
-        decided = await run_in_thread(request, threads, partial(_decide, read, body))
+        decided = await run_in_thread(request, threads, partial(_read_and_decide, read, body))
+    else:
+        question = _read(read, body)
+        if question.count * question.loaded.model.operations_per_row <= _INLINE_OPERATIONS:
+            decided = _decide(question, Caller())
+        else:
+            decided = await run_in_thread(request, state.threads, partial(_decide, question))
     if state.queue is not None and decided.question.record and decided.question.loaded.reads_rows:
         decided.reviews[:] = await _record(state, decided)
     state.metrics.add(decided)
@@ -159,24 +166,41 @@ class _RecordedModel:
         return cls(loaded.name, loaded.version + by, loaded.model)
 
 
-def _decide(read: Callable[[bytes], Question], body: bytes, caller: Caller) -> Decided:
+def _read_and_decide(read: Callable[[bytes], Question], body: bytes, caller: Caller) -> Decided:
     caller.check()
+    question = _read(read, body)
+    caller.check()
+    return _decide(question, caller)
+
+
+def _read(read: Callable[[bytes], Question], body: bytes) -> Question:
     try:
-        question = read(body)
-        caller.check()
+        return read(body)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise _refusal(error) from error
+
+
+def _decide(question: Question, caller: Caller) -> Decided:
+    try:
         decision, expected = _decide_blocks(question, caller)
         problems = question.loaded.problems_of(question.table)
-    except OverflowError as error:  # a whole number of hundreds of digits
-        raise RequestError(422, "numbers must be below 1.8e308 in size, got a larger one") from error
-    except (ValueError, TypeError) as error:
-        raise RequestError(422, str(error)) from error
+    except (OverflowError, ValueError, TypeError) as error:
+        raise _refusal(error) from error
     return Decided(question, decision, expected, problems, [None] * len(decision))
+
+
+def _refusal(error: Exception) -> RequestError:
+    """Return the answer to an error about the rows of a request."""
+    if isinstance(error, OverflowError):  # a whole number of hundreds of digits
+        return RequestError(422, "numbers must be below 1.8e308 in size, got a larger one")
+    return RequestError(422, str(error))
 
 
 def _decide_blocks(question: Question, caller: Caller) -> tuple[Decision, NDArray[np.float64] | None]:
     """Decide about some rows after the other, as long as somebody waits."""
     loaded, table, cost = question.loaded, question.table, question.cost
-    size = _BLOCK_ROWS if loaded.reads_rows else _BLOCK_IMAGES
+    most = _BLOCK_OPERATIONS // loaded.model.operations_per_row
+    size = max(1, min(_BLOCK_ROWS if loaded.reads_rows else _BLOCK_IMAGES, most))
     if question.count <= size:
         return loaded.decide(table, cost)
     if isinstance(cost, list) and len(cost) != question.count:

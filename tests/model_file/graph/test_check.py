@@ -47,6 +47,10 @@ REASONS = {
     "two trees with one node": "one parent",
     "deep tree": "depth",
     "many targets": "targets",
+    "slow products": "operations for each row",
+    "slow pairs": "operations for each row",
+    "slow convolutions": "operations for each row",
+    "slow denormal weights": "operations for each row",
 }
 
 

@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 from torch import nn
 
-pytest.importorskip("onnxruntime")
 pytest.importorskip("lightning")
-
-import onnxruntime
 
 from recuse.datasets import make_cellularity
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.decision import build_decision
+from recuse.model_file.runtime import onnxruntime
 
 IMAGES, Y, _, _ = make_cellularity(48, random_state=0, size=32)
 NEW, _, _, _ = make_cellularity(20, random_state=1, size=32)

@@ -73,11 +73,17 @@ class GraphBuilder:
         self._outputs.append(_value_info(name, value.dtype, value.shape))
 
     def constant(self, array: ArrayLike, dtype: str | None = None) -> Value:
-        """Return a constant; numbers are stored as double unless `dtype` says otherwise."""
+        """Return a constant; numbers are stored as double unless `dtype` says otherwise.
+
+        In single precision, which is that of networks for images, weights below the normal range become zero: products
+        with them take up to 200 times as long.
+        """
         values = np.asarray(array)
         if dtype is None:
             dtype = DOUBLE
         values = np.ascontiguousarray(values.astype(_numpy_type(dtype)))
+        if dtype == FLOAT:
+            values = np.where(np.abs(values) < np.finfo(np.float32).tiny, np.float32(0), values)
         key = (dtype, np.shape(array), values.tobytes())
         if key not in self._constants:
             name = f"/c{len(self._constants)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,21 +28,32 @@ from recuse.model_file.graph.operators import (
     Signature,
     infer,
 )
+from recuse.model_file.graph.operators.work import elements, operations
 from recuse.model_file.graph.wire import MODEL, read_message
 
-__all__ = ["MAX_BLOCK", "MAX_BLOCK_BYTES", "MAX_MEMORY", "check_graph"]
+__all__ = ["MAX_BLOCK", "MAX_BLOCK_BYTES", "MAX_MEMORY", "MAX_OPERATIONS", "GraphSize", "check_graph", "measure_graph"]
 
 MAX_MEMORY = 600 * 2**20  # bytes of a session and its tensors; the library itself takes 400 MiB, 1 GiB in total
 MAX_BLOCK_BYTES = 2**28  # all tensors of a block of rows; a ResNet-50 with images of 224 x 224 has 0.2 GB for one row
 MAX_FIXED_BYTES = 2**26  # all tensors that are computed without the rows, which a session keeps
 MAX_BLOCK = 1024  # rows decided at once
+# Operations for one row; the slowest graphs within the limit take 0.7 s on one core. A ResNet-50 needs 320 million for
+# an image of 224 x 224, and two of them do not fit into the memory; AutoRejector needs about a million for a table.
+MAX_OPERATIONS = 1_000_000_000
+
+# Processors of the x86 family take this many times as long for numbers below the normal range (2.2e-308 in double
+# precision). Results never are such numbers (denormals.py), but constants may be, and these operators pass them on.
+_DENORMAL_FACTOR = 200
+_PASS_ON = (
+    *("Abs", "Cast", "Concat", "Gather", "Identity", "Max", "MaxPool", "Min", "Neg", "ReduceMax", "ReduceMin", "Relu"),
+    *("Reshape", "Slice", "Squeeze", "TopK", "Transpose", "TreeEnsemble", "Unsqueeze", "Where"),
+)
 
 # memory that ONNX Runtime takes at most while it opens a session: measured with version 1.31
 _COPIES = 3.1  # of the bytes of a graph, with the one that the caller holds
 _TREE_BYTES = {"nodes_featureids": 640, "leaf_targetids": 32}  # for each node and each leaf of a tree
 _NODE_BYTES = 6_000  # for each node of a graph
 _MAX_NAME = 256
-_CHANNELS = 16  # ONNX Runtime pads the channels of images to a multiple of this
 
 _TYPES = {1: FLOAT, 2: UINT8, 7: INT64, 8: STRING, 9: BOOL, 11: DOUBLE}  # TensorProto.DataType
 _ARRAYS: Mapping[str, np.dtype[Any]] = {
@@ -70,10 +82,28 @@ _LISTS = ("kernel_shape", "pads", "perm", "strides")  # short integers that rule
 Declared = Mapping[str, tuple[str, Sequence[int]]]
 
 
+@dataclass(frozen=True)
+class GraphSize:
+    """What a graph that passed the check needs at most.
+
+    Attributes
+    ----------
+    block : int
+        Number of rows, 1 to 1,024, that may be decided at once: their tensors then take at most 256 MiB.
+    operations : int
+        Upper bound of the operations for one row; one core does about one in a nanosecond.
+    nodes : int
+    """
+
+    block: int
+    operations: int
+    nodes: int
+
+
 def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
     """Check that a graph is one that the builder of graphs could have built.
 
-    The graph must consist of known operators, whose types and shapes fit and whose tensors have a bounded size.
+    The graph must consist of known operators, whose types and shapes fit and whose tensors and work are bounded.
 
     Parameters
     ----------
@@ -103,6 +133,21 @@ def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
     Traceback (most recent call last):
     recuse.model_file.errors.ModelFileError: the graph is not valid: its inputs are {'x': ('double', (-1, 3))}, ...
     """
+    return measure_graph(data, inputs, outputs).block
+
+
+def measure_graph(data: bytes, inputs: Declared, outputs: Declared) -> GraphSize:
+    """Check a graph like `check_graph`, and return what it needs.
+
+    Examples
+    --------
+    >>> from recuse.model_file.graph.builder import GraphBuilder
+    >>> graph = GraphBuilder()
+    >>> graph.output("y", graph.input("x", "double", (ROWS, 3)).sum(axis=1))
+    >>> data = graph.model().SerializeToString()
+    >>> measure_graph(data, {"x": ("double", (ROWS, 3))}, {"y": ("double", (ROWS,))})
+    GraphSize(block=1024, operations=1073, nodes=2)
+    """
     model = read_message(memoryview(data), MODEL)
     _check_versions(model)
     graph = model.get("graph")
@@ -117,12 +162,25 @@ def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
         _check_name(tensor.get("name", ""), signatures)
         signatures[tensor["name"]] = _constant(tensor, f"constant {tensor['name']!r}")
     sizes = [_size(signatures[name]) for name in known]
-    computed = _check_nodes(graph["node"], signatures, sizes)
+    work: list[tuple[int, str]] = []
+    computed = _check_nodes(graph["node"], signatures, sizes, work)
     ends = _declared("outputs", graph["output"], outputs)
     for name, (dtype, shape) in ends.items():
         if name not in computed or (signatures[name].dtype, signatures[name].shape) != (dtype, shape):
             raise _invalid(f"its output {name!r} of type {dtype} and shape {shape} is not what its nodes compute")
-    return _rows_at_once(len(data), graph, sizes)
+    return GraphSize(_rows_at_once(len(data), graph, sizes), _total_work(work), len(work))
+
+
+def _total_work(work: Sequence[tuple[int, str]]) -> int:
+    total = sum(count for count, _ in work)
+    if total > MAX_OPERATIONS:
+        most, name = max(work)
+        raise ModelFileError(
+            f"the graph is not valid: it needs up to {total:,} operations for each row, "
+            f"{100 * most / total:.3g}% of them in {name}, more than the limit of {MAX_OPERATIONS:,}; "
+            "save a smaller model, or one of smaller images"
+        )
+    return total
 
 
 def _rows_at_once(graph_bytes: int, graph: Mapping[str, Any], sizes: Sequence[tuple[int, bool]]) -> int:
@@ -209,10 +267,14 @@ def _constant(tensor: Mapping[str, Any], name: str) -> Signature:
 
 
 def _check_nodes(
-    nodes: Sequence[Mapping[str, Any]], signatures: dict[str, Signature], sizes: list[tuple[int, bool]]
+    nodes: Sequence[Mapping[str, Any]],
+    signatures: dict[str, Signature],
+    sizes: list[tuple[int, bool]],
+    work: list[tuple[int, str]],
 ) -> set[str]:
-    """Infer the signatures of all results in the order of the nodes, and append their sizes."""
+    """Infer the signatures of all results in the order of the nodes; append their sizes and the work of each node."""
     computed: set[str] = set()
+    denormal = {name for name, each in signatures.items() if _has_denormals(each)}
     for place, node in enumerate(nodes):
         operator = node.get("op_type", "")
         name = f"node {place} ({operator[:64]})"
@@ -222,11 +284,16 @@ def _check_nodes(
         missing = [each for each in node["input"] if each not in signatures]
         if missing:
             raise _invalid(f"{name} uses {missing[0][:64]!r}, which no earlier node computes")
-        attributes = _attributes(node["attribute"], name)
+        attributes, given = _attributes(node["attribute"], name), [signatures[each] for each in node["input"]]
         try:
-            results = infer(operator, [signatures[each] for each in node["input"]], attributes)
+            results = infer(operator, given, attributes)
         except ValueError as error:
             raise _invalid(f"{name}: {error}") from error
+        count = operations(operator, given, results[0], attributes)
+        if not denormal.isdisjoint(node["input"]):
+            count *= _DENORMAL_FACTOR
+            denormal.update(node["output"] if operator in _PASS_ON else ())
+        work.append((count, name))
         if len(node["output"]) != len(results):
             raise _invalid(f"{name} has {len(node['output'])} outputs instead of {len(results)}")
         for output, signature in zip(node["output"], results, strict=True):
@@ -237,12 +304,16 @@ def _check_nodes(
     return computed
 
 
+def _has_denormals(signature: Signature) -> bool:
+    value = signature.value
+    if value is None or signature.dtype not in (DOUBLE, FLOAT):
+        return False
+    return bool(np.any((value != 0) & (np.abs(value) < np.finfo(value.dtype).tiny)))
+
+
 def _size(signature: Signature) -> tuple[int, bool]:
     """Return the bytes of a tensor for one row, and whether there are more for more rows."""
-    shape = [1 if size == ROWS else size for size in signature.shape]
-    if len(shape) == 4:
-        shape[1] = -(-shape[1] // _CHANNELS) * _CHANNELS
-    return math.prod(shape) * _SIZES[signature.dtype], ROWS in signature.shape
+    return elements(signature.shape) * _SIZES[signature.dtype], ROWS in signature.shape
 
 
 def _attributes(stored: Sequence[Mapping[str, Any]], node: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from recuse.model_file.errors import ModelFileError
 
 __all__ = ["MAX_NODES", "MODEL", "read_message"]
 
-MAX_NODES = 10_000  # the time to open a session grows with the square of the nodes: 3 s for so many
+MAX_NODES = 10_000  # the time to open a session grows faster than the nodes: 3 s for so many
 _MAX_INPUTS = 100_000  # of one node
 _MAX_TEXTS = 1_000_000  # of one attribute
 _MAX_INTEGERS = 20_000_000  # of one attribute

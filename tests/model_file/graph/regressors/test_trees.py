@@ -1,7 +1,6 @@
 """Converted trees predict as scikit-learn does."""
 
 import numpy as np
-import onnxruntime
 import pytest
 from sklearn.ensemble import (
     BaggingRegressor,
@@ -18,6 +17,7 @@ from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.conversion import convert
 from recuse.model_file.graph.regressors.trees import Tree, tree_ensemble
+from recuse.model_file.runtime import onnxruntime
 
 MANY_OUTPUTS = [
     DecisionTreeRegressor(random_state=0),

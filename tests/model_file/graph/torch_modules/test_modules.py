@@ -8,10 +8,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-pytest.importorskip("onnxruntime")
-
-import onnxruntime
-
 from graph_runs import name_of
 from recuse.deep.backbones import resnet50, small_cnn
 from recuse.deep.two_heads import TwoHeads
@@ -20,6 +16,7 @@ from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.operators import ROWS
 from recuse.model_file.graph.torch_modules.modules import convert_module, convert_two_heads, stacked_modules
+from recuse.model_file.runtime import onnxruntime
 
 TYPES = {"double": np.float64, "float": np.float32}
 RELATIVE = {"double": 1e-9, "float": 1e-4}

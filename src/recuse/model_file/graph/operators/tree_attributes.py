@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recuse.model_file.graph.operators.signatures import DOUBLE, Attributes
 
-__all__ = ["check_trees"]
+__all__ = ["check_trees", "tree_depth"]
 
 _MAX_DEPTH = 512  # ONNX Runtime builds trees by recursion, which a chain of many nodes would bring to a crash
 _MAX_TREES = 50_000  # ONNX Runtime takes about 0.07 ms for each, however small
@@ -50,12 +50,20 @@ def check_trees(attrs: Attributes, *, width: int, targets: int, dtype: str) -> N
     _check_depth(roots, [(true, true_leaf == 0), (false, false_leaf == 0)])
 
 
-def _check_depth(roots: NDArray[np.int64], branches: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_]]]) -> None:
+def tree_depth(attrs: Attributes) -> int:
+    """Return the number of nodes on the longest way through a tree of an ensemble that `check_trees` accepted."""
+    sides = (("nodes_truenodeids", "nodes_trueleafs"), ("nodes_falsenodeids", "nodes_falseleafs"))
+    branches = [(np.asarray(attrs[child], dtype=np.int64), np.asarray(attrs[leaf]) == 0) for child, leaf in sides]
+    return _check_depth(np.asarray(attrs["tree_roots"], dtype=np.int64), branches)
+
+
+def _check_depth(roots: NDArray[np.int64], branches: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_]]]) -> int:
+    """Return the depth; raise an error if it is too large."""
     level = roots
-    for _ in range(_MAX_DEPTH):
+    for depth in range(1, _MAX_DEPTH + 1):
         level = np.concatenate([child[level][inner[level]] for child, inner in branches])
         if not len(level):
-            return
+            return depth
     raise ValueError(f"a tree must have a depth of at most {_MAX_DEPTH}")
 
 
