@@ -39,12 +39,13 @@ def denormal_results_as_zero() -> Iterator[None]:
     if _LIBRARY is None:
         yield
         return
-    before = _Environment()
-    _LIBRARY.fegetenv(before)
-    zeros = _Environment(*before)
-    zeros[_MXCSR] |= _FLUSH_TO_ZERO
-    _LIBRARY.fesetenv(zeros)
+    state = _Environment()
+    _LIBRARY.fegetenv(state)
+    mode = state[_MXCSR]
+    state[_MXCSR] = mode | _FLUSH_TO_ZERO
+    _LIBRARY.fesetenv(state)
     try:
         yield
     finally:
-        _LIBRARY.fesetenv(before)
+        state[_MXCSR] = mode
+        _LIBRARY.fesetenv(state)
