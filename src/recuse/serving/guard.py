@@ -1,4 +1,4 @@
-"""Limits of a request, as ASGI middleware: keys, sites, size, time, number at once, and errors without row content."""
+"""Limits of a request round the application: keys, sites, size, time, number at once, and errors without row content."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from recuse.serving.rates import RateLimit
 from recuse.serving.refusals import Refusals
 from recuse.serving.settings import Settings
 
-__all__ = ["HEALTH_PATHS", "OPEN_PATHS", "Guard"]
+__all__ = ["FAILURE", "HEALTH_PATHS", "OPEN_PATHS", "Guard"]
 
 HEALTH_PATHS = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
 OPEN_PATHS = HEALTH_PATHS | {"/", "/review"}  # they need no key
+FAILURE = "the service failed: its log says where"
 _CLOSED_BY_CLIENT = 499  # as nginx counts them; nobody receives an answer
 _BODIES_AT_ONCE = 4  # of the largest size
 
@@ -88,7 +89,7 @@ class Guard:
             await exchange.answer(error.status, error.sentence, error.headers)
         except Exception as error:
             _log.error("%s while answering %s\n%s", type(error).__name__, _route(scope), _places(error))
-            await exchange.answer(500, "the service failed: its log says where")
+            await exchange.answer(500, FAILURE)
         finally:
             exchange.forget_body()
             self._observe(_route(scope), exchange.status, perf_counter() - started)
