@@ -129,7 +129,7 @@ class ServedModel:
         size = measure_graph(graph, _inputs(header), _outputs(header))
         self._session = open_session(graph, nodes=size.nodes)
         self._block = max(1, min(_BLOCK, size.block, MAX_OPERATIONS // size.operations))
-        self.operations_per_row = size.operations
+        self.operations_per_row, self._flush = size.operations, size.needs_flush
         schema = header.schema
         self._reader = ImageReader(schema) if isinstance(schema, ImageSchema) else TableReader(schema)
         self._tables = {name: unpack_table(parts[name]) for name in _TABLES if name in parts}
@@ -367,12 +367,11 @@ class ServedModel:
         if self._header.has_cost_input:
             feeds = {**feeds, "cost": cost[:, None]}
         if count <= self._block:
-            return run_session(self._session, feeds, names)
-        starts = range(0, count, self._block)
-        blocks = [
-            run_session(self._session, {name: rows[start : start + self._block] for name, rows in feeds.items()}, names)
-            for start in starts
-        ]
+            return run_session(self._session, feeds, names, flush=self._flush)
+        blocks = []
+        for start in range(0, count, self._block):
+            block = {name: rows[start : start + self._block] for name, rows in feeds.items()}
+            blocks.append(run_session(self._session, block, names, flush=self._flush))
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Limits of a request round the application: keys, sites, size, time, number at once, and errors without row content."""
+"""Limits of a request round the application: keys, sites, size, time, number at once, and errors without rows."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ MAX_BLOCK = 1024  # rows decided at once
 MAX_OPERATIONS = 1_000_000_000
 
 # Processors of the x86 family take this many times as long for numbers below the normal range (2.2e-308 in double
-# precision). Results never are such numbers (denormals.py), but constants may be, and these operators pass them on.
+# precision). Results are none where that matters (`needs_flush`), but constants may be; these operators pass them on.
 _DENORMAL_FACTOR = 200
 _PASS_ON = (
     *("Abs", "Cast", "Concat", "Gather", "Identity", "Max", "MaxPool", "Min", "Neg", "ReduceMax", "ReduceMin", "Relu"),
@@ -98,6 +98,11 @@ class GraphSize:
     block: int
     operations: int
     nodes: int
+
+    @property
+    def needs_flush(self) -> bool:
+        """Whether the work for a row could exceed the limit if all results were denormal numbers."""
+        return self.operations * _DENORMAL_FACTOR > MAX_OPERATIONS
 
 
 def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
