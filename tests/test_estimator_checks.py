@@ -11,8 +11,8 @@ from recuse.estimators import KernelAverage, StackedMLPRegressor
 BY_DESIGN = {
     "check_regressors_no_decision_function": "a rejecting regressor has a score of acceptance by design",
 }
-SMALL = RcRRegressor(epochs=30, slow_start=10)
-DEFAULT_BUT_SHORT = RcRRegressor(epochs=200)
+SMALL = RcRRegressor(epochs=30, slow_start=10, n_members=2)
+DEFAULT_BUT_SHORT = RcRRegressor(epochs=100)
 SELECTIVE = SelectiveNetRegressor(epochs=60, learning_rate=1e-2)
 TREES = ExtraTreesRegressor(10, min_samples_leaf=2)
 RISK = [

@@ -57,8 +57,8 @@ def differ(one, other, rows=NEW):
 @pytest.fixture(scope="module")
 def known():
     """Rows of known mean and variance, and the default model of them."""
-    X, y, _, _ = datasets.make_heteroscedastic(4000, random_state=0)
-    return RiskRejector(random_state=0).fit(X, y), datasets.make_heteroscedastic(8000, random_state=1)
+    X, y, _, _ = datasets.make_heteroscedastic(3000, random_state=0)
+    return RiskRejector(random_state=0).fit(X, y), datasets.make_heteroscedastic(4000, random_state=1)
 
 
 class TestHonesty:
@@ -83,7 +83,7 @@ class TestHonesty:
     )
     def test_residuals_of_training_rows_are_too_small_and_the_others_are_not(self, regressor, tolerance):
         X, y, _, _ = datasets.make_heteroscedastic(2000, random_state=0)
-        new, new_y, _, _ = datasets.make_heteroscedastic(8000, random_state=1)
+        new, new_y, _, _ = datasets.make_heteroscedastic(4000, random_state=1)
 
         def ratio(residuals):
             model = make(regressor, residuals=residuals).fit(X, y)
