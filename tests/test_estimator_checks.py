@@ -20,9 +20,7 @@ RISK = [
     RiskRejector(Ridge(), TREES, residuals="train"),
     RiskRejector(RandomForestRegressor(10), Ridge(), residuals="holdout"),
 ]
-AUTO = AutoRejector(
-    learners={"ridge": Ridge(), "forest": RandomForestRegressor(10)}, risk_models={"trees": TREES}, cv=3
-)
+AUTO = AutoRejector(learners={"ridge": Ridge(), "forest": RandomForestRegressor(5)}, risk_models={"trees": TREES}, cv=2)
 PLAIN = [StackedMLPRegressor(epochs=60), KernelAverage()]
 
 

@@ -87,7 +87,7 @@ def fingerprint(value, seen=None):
 
 
 def test_memory_does_not_grow_with_the_number_of_batch_sizes(fitted):
-    calls = 200 if not isinstance(fitted, AutoRejector) else 30
+    calls = 120 if not isinstance(fitted, AutoRejector) else 30
     rows = np.resize(NEW, (calls + 100, NEW.shape[1]))
     decide(fitted, rows)
     gc.collect()
@@ -95,7 +95,7 @@ def test_memory_does_not_grow_with_the_number_of_batch_sizes(fitted):
     for count in range(1, calls):
         decide(fitted, rows[:count])
     gc.collect()
-    assert resident_megabytes() - before < 50
+    assert resident_megabytes() - before < 20
 
 
 def resident_megabytes():
