@@ -8,7 +8,7 @@ Groups of rows that are treated worse, the drift of a table, and all displays.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from recuse import RcRRegressor, RiskRejector, audit, datasets, displays
 
@@ -16,7 +16,8 @@ from recuse import RcRRegressor, RiskRejector, audit, datasets, displays
 abalone = datasets.load("abalone")
 (X, y), *others = datasets.split(abalone, repeat=0)
 X_new, y_new = pd.concat([rows for rows, _ in others]), pd.concat([rings for _, rings in others])
-model = RiskRejector(RandomForestRegressor(10, min_samples_leaf=5, random_state=0), cost=4.0, random_state=0).fit(X, y)
+forests = RandomForestRegressor(10, min_samples_leaf=5), ExtraTreesRegressor(20, min_samples_leaf=5)
+model = RiskRejector(*forests, cost=4.0, random_state=0).fit(X[:1000], y[:1000])
 decision = model.decide(X_new)
 
 groups = audit.groups(decision, y_new, X_new[["sex", "length"]], intersections=True)
@@ -27,7 +28,7 @@ later = X_new.assign(length=1.1 * X_new["length"])  # as if the abalones were no
 drift = audit.drift(X, later, decisions=(decision, model.decide(later)))
 print(drift[["column", "kind", "distance", "distance_p", "new", "drifted"]].round(3).to_string(index=False))
 
-network = RcRRegressor(cost=4.0, epochs=30, n_members=3, random_state=0).fit(X[:600], y[:600])
+network = RcRRegressor(cost=4.0, epochs=20, n_members=3, random_state=0).fit(X[:600], y[:600])
 prices = {"review_cost": 8.0, "error": 1.0, "error_cost": 2.0, "currency": "dollars"}  # an error of 2 rings costs 8
 figures = {
     "cost_curve": displays.CostCurveDisplay.from_estimator(model, X_new, y_new, costs=np.linspace(1, 10, 7)),

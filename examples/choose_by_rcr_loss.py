@@ -14,7 +14,7 @@ from recuse.metrics import rcr_scorer
 
 (X, y), _, (X_test, y_test) = datasets.split(datasets.load("auto_mpg"), repeat=0)
 search = GridSearchCV(
-    RcRRegressor(cost=6.0, epochs=100, random_state=0),
+    RcRRegressor(cost=6.0, epochs=100, n_members=2, random_state=0),
     {"surrogate": ["mae", "logistic"], "hidden": [(20, 30, 10), (40,)]},
     scoring=rcr_scorer,
     cv=3,

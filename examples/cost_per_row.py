@@ -10,12 +10,12 @@ import numpy as np
 
 from recuse import RcRRegressor, datasets
 
-X, y, mean, variance = datasets.make_heteroscedastic(3000, random_state=0)
+X, y, mean, variance = datasets.make_heteroscedastic(2000, random_state=0)
 costs = np.random.default_rng(0).uniform(0.2, 3.0, size=len(X))  # the fee of the expert who is available for that row
 
-model = RcRRegressor(epochs=150, random_state=0).fit(X, y, cost=costs)
+model = RcRRegressor(epochs=100, n_members=3, random_state=0).fit(X, y, cost=costs)
 
-X_new, y_new, _, variance_new = datasets.make_heteroscedastic(5000, random_state=1)
+X_new, y_new, _, variance_new = datasets.make_heteroscedastic(3000, random_state=1)
 prices = np.array([0.3, 0.6, 1.0, 1.5, 2.0, 2.5])
 losses, best = [], []
 for cost in prices:

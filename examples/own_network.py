@@ -16,7 +16,7 @@ def network(inputs: int) -> nn.Module:
 
 
 train, validation, (X_test, y_test) = datasets.split(datasets.load("housing"), repeat=0)
-model = RcRRegressor(cost=12.0, network=network, epochs=100, learning_rate=1e-2, random_state=0)
+model = RcRRegressor(cost=12.0, network=network, epochs=100, learning_rate=1e-2, n_members=2, random_state=0)
 model.fit(*train, validation=validation)
 print(model.decide(X_test))
 print({name: round(value, 3) for name, value in model.decide(X_test).evaluate(y_test).items()})

@@ -20,7 +20,8 @@ print(surrogates.check("squared_hinge"))
 
 train, validation, (X_test, y_test) = datasets.split(datasets.load("housing"), repeat=0)
 for name in ("mae", "logistic", "squared_hinge"):
-    model = RcRRegressor(cost=12.0, surrogate=name, epochs=300, random_state=0).fit(*train, validation=validation)
+    model = RcRRegressor(cost=12.0, surrogate=name, epochs=200, n_members=3, random_state=0)
+    model.fit(*train, validation=validation)
     print(f"{name:15} RcR loss {model.decide(X_test).evaluate(y_test)['rcr_loss']:.2f}")
 
 # %%

@@ -11,8 +11,8 @@ from recuse.estimators import KernelAverage, StackedMLPRegressor
 BY_DESIGN = {
     "check_regressors_no_decision_function": "a rejecting regressor has a score of acceptance by design",
 }
-SMALL = RcRRegressor(epochs=30, slow_start=10)
-DEFAULT_BUT_SHORT = RcRRegressor(epochs=200)
+SMALL = RcRRegressor(epochs=30, slow_start=10, n_members=2)
+DEFAULT_BUT_SHORT = RcRRegressor(epochs=100)
 SELECTIVE = SelectiveNetRegressor(epochs=60, learning_rate=1e-2)
 TREES = ExtraTreesRegressor(10, min_samples_leaf=2)
 RISK = [
@@ -20,9 +20,7 @@ RISK = [
     RiskRejector(Ridge(), TREES, residuals="train"),
     RiskRejector(RandomForestRegressor(10), Ridge(), residuals="holdout"),
 ]
-AUTO = AutoRejector(
-    learners={"ridge": Ridge(), "forest": RandomForestRegressor(10)}, risk_models={"trees": TREES}, cv=3
-)
+AUTO = AutoRejector(learners={"ridge": Ridge(), "forest": RandomForestRegressor(5)}, risk_models={"trees": TREES}, cv=2)
 PLAIN = [StackedMLPRegressor(epochs=60), KernelAverage()]
 
 

@@ -19,14 +19,39 @@ def test_every_block_of_code_has_its_output():
     assert len(re.findall(r"^```(?:sh|python)$", PAGE, re.MULTILINE)) == 3
 
 
+def values(line):
+    """The shares in percent of a line, and its other numbers; counts of accepted and rejected rows are left out."""
+    found = re.findall(r"(\d[\d,]*(?:\.\d+)?)(%| accepted| rejected)?", line)
+    numbers = [(float(text.replace(",", "")), sign) for text, sign in found]
+    return [value for value, sign in numbers if sign == "%"], [value for value, sign in numbers if not sign]
+
+
+def check_numbers(printed, shown):
+    """Check a printed line against that of the page, up to what training makes of how a processor rounds.
+
+    With other instruction sets, losses and savings differed by up to 6%, and shares by up to 4 percentage points.
+    """
+    for ours, theirs, tolerance in zip(values(printed), values(shown), ({"abs": 6}, {"rel": 0.12}), strict=True):
+        assert ours == pytest.approx(theirs, **tolerance), f"the page shows {shown!r}, printed was {printed!r}"
+
+
+def test_shares_are_compared_in_percentage_points_and_other_numbers_by_their_ratio():
+    check_numbers("│ 20 │ 15.3 │ 8% │", "│ 20 │ 14.1 │ 4% │")
+    for line in ("│ 20 │ 14.1 │ 11% │", "│ 20 │ 15.9 │ 4% │"):
+        with pytest.raises(AssertionError, match="the page shows"):
+            check_numbers(line, "│ 20 │ 14.1 │ 4% │")
+
+
 @pytest.mark.parametrize("pair", readme.pairs(PAGE), ids=["demo", "python", "command line"])
 def test_a_block_prints_what_the_page_shows(pair, tmp_path):
     printed = readme.run(pair["language"], pair["code"], tmp_path)
     for line in pair["output"].splitlines():
         found = readme.matching(line, printed)
         assert found is not None or not line.strip(), f"nothing was printed like {line!r}:\n{printed}"
-        # other machines and versions round differently
-        assert readme.numbers(found or "") == pytest.approx(readme.numbers(line), rel=0.15)
+        check_numbers(found or "", line)
+    compared = re.findall(r"^│ +\d+ │ +([\d.]+) │ +([\d.]+) │", printed, re.MULTILINE)
+    assert len(compared) == 3 * ("make demo" in pair["code"])
+    assert all(float(ours) < 0.9 * float(papers) for papers, ours in compared), "AutoRejector has the lower loss"
     for name in re.findall(r"(?:-o|--test-rows) (\S+)|^save\(model, \"(.*)\"\)", pair["code"], re.MULTILINE):
         assert (tmp_path / "".join(name)).stat().st_size > 0
 

@@ -31,7 +31,7 @@ def test_the_demo_prints_every_measure_and_leaves_a_picture_and_a_page(tmp_path)
     for cost in datasets.load("auto_mpg").costs:
         assert f" {cost:g} " in text
     for phrase in (
-        "paper's method:",
+        "paper's method, one network:",
         "AutoRejector:",
         "Mean loss per row: squared error if accepted, cost if rejected",
         "If a rejection costs 8 (as much as an error of 2.8 in mpg), AutoRejector rejects",

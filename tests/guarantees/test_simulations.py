@@ -9,13 +9,13 @@ from certificate_runs import runs
 from recuse.guarantees.betting import refutes
 from recuse.guarantees.sequence import BoundedValues
 
-REPEATS = 300
+REPEATS = 150
 
 
 @pytest.mark.parametrize("what", ["accepted_loss", "rcr_loss"])
 @pytest.mark.parametrize("setting", runs.SETTINGS, ids=lambda setting: setting.name)
 def test_promises_hold_and_more_rows_are_accepted_than_by_hoeffding_and_bentkus(setting, what, monkeypatch):
-    monkeypatch.setattr(runs, "TRUTH", 300_000)
+    monkeypatch.setattr(runs, "TRUTH", 200_000)
     results = runs.simulate(setting, what, REPEATS, ["recuse", "Hoeffding-Bentkus"])
     ours = results["recuse"]
     error = math.sqrt(runs.DELTA * (1 - runs.DELTA) / REPEATS)

@@ -220,7 +220,8 @@ def test_a_group_restores_seeds_and_thread_counts(surrogate, tmp_path):
     before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
     source = ImageSource("cellularity", None, 16, PROTOCOL.rows)
     group = Group("cellularity", "small_cnn", surrogate, 0, () if surrogate == SUPERVISED else (0.01,), apart=True)
-    ImageWork(source, tmp_path, Hardware("cpu", threads=threads + 1))(group, PROTOCOL)
+    protocol = replace(PROTOCOL, epochs=2, slow_start=1)
+    ImageWork(source, tmp_path, Hardware("cpu", threads=threads + 1))(group, protocol)
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002

@@ -1,5 +1,6 @@
 import os
-import random
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -7,8 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from typer.testing import CliRunner
 
+from recuse import surrogates
+from recuse.bench import spec
 from recuse.bench.paper.run import run_paper
 from recuse.bench.paper.tables import COLUMNS
 from recuse.cli.app import app
@@ -19,9 +23,9 @@ title = "A small paper"
 citation = "Nobody: A small paper."
 
 [protocol]
-repeats = 3
-epochs = 30
-slow_start = 10
+repeats = 2
+epochs = 12
+slow_start = 4
 batch_size = 128
 learning_rates = [1e-1, 1e-2]
 hidden = [8]
@@ -46,10 +50,10 @@ datasets = ["auto_mpg"]
 """
 
 
-@pytest.fixture
-def small(tmp_path):
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
     """A paper of a few seconds, as a file that a command can read."""
-    folder = tmp_path / "papers"
+    folder = tmp_path_factory.mktemp("small") / "papers"
     (folder / "small").mkdir(parents=True)
     (folder / "small.toml").write_text(SMALL_PAPER)
     (folder / "small" / "results.csv").write_text("table,dataset,model,surrogate,cost,metric,mean,std\n")
@@ -66,23 +70,25 @@ def run(command: list[str]) -> None:
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
-def test_two_processes_give_the_bytes_of_one(small, tmp_path):
-    run(bench(small, tmp_path / "one", "--jobs", "1"))
-    run(bench(small, tmp_path / "two", "--jobs", "2"))
-    assert (tmp_path / "one" / "mlp.csv").read_bytes() == (tmp_path / "two" / "mlp.csv").read_bytes()
+@pytest.fixture(scope="module")
+def whole(small, tmp_path_factory):
+    """The table that one process writes without interruption."""
+    output = tmp_path_factory.mktemp("whole")
+    assert CliRunner().invoke(app, bench(small, output, "--jobs", "1")[3:]).exit_code == 0
+    return (output / "mlp.csv").read_bytes()
 
 
 @pytest.mark.slow
-def test_a_run_killed_five_times_ends_with_the_same_bytes(small, tmp_path):
-    run(bench(small, tmp_path / "whole"))
-    moments, output = random.Random(7), tmp_path / "killed"
-    for _ in range(5):
-        process = subprocess.Popen(bench(small, output), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(moments.uniform(3, 6))
+def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(small, whole, tmp_path):
+    command = bench(small, tmp_path, "--jobs", "1")
+    for finished in (1, 4):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and len(list((tmp_path / "groups").glob("*.json"))) < finished:
+            time.sleep(0.01)
         process.kill()
-        process.wait()
-    run(bench(small, output))
-    assert (output / "mlp.csv").read_bytes() == (tmp_path / "whole" / "mlp.csv").read_bytes()
+        assert process.wait() == -signal.SIGKILL
+    run(command)
+    assert (tmp_path / "mlp.csv").read_bytes() == whole
 
 
 def test_finished_groups_are_not_run_again(paper, tmp_path):
@@ -123,7 +129,8 @@ def test_a_wrong_option_is_explained(options, message, tmp_path):
 
 def test_the_command_on_the_page_has_every_option_of_the_run(small, tmp_path):
     options = ["--datasets", "housing", "--costs", "9", "--repeats", "1"]
-    run(bench(small, tmp_path / "out", *options))
+    result = CliRunner().invoke(app, bench(small, tmp_path / "out", *options)[3:])
+    assert result.exit_code == 0, result.output
     page = (tmp_path / "out" / "README.md").read_text()
     assert (
         f"recuse bench paper --paper {small} --tables mlp --repeats 1 --datasets housing --costs 9 --no-figures "
@@ -131,24 +138,13 @@ def test_the_command_on_the_page_has_every_option_of_the_run(small, tmp_path):
     ) in page
 
 
-SCRIPT = """
-import sys, torch
-from pathlib import Path
-from recuse import surrogates
-from recuse.bench import spec
-from recuse.bench.paper.run import run_paper
-
-if __name__ == "__main__":
+def test_two_processes_give_the_bytes_of_one_also_with_a_surrogate_of_the_user(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(surrogates.losses, "_REGISTRY", dict(surrogates.losses._REGISTRY))
     surrogates.register("bent", lambda r: (torch.exp(r.clamp(max=5)), torch.exp(-r.clamp(min=-5))))
+    shutil.copytree(small.parent, tmp_path / "papers")
+    paper = tmp_path / "papers" / small.name
+    paper.write_text(SMALL_PAPER.replace('"logistic"', '"bent"'))
     for jobs in (1, 2):
-        output = Path(sys.argv[2]) / str(jobs)
-        run_paper(spec.load(sys.argv[1]), ["mlp"], output, jobs=jobs, repeats=1, draw=False, progress=False)
-"""
-
-
-def test_a_surrogate_that_the_user_registered_reaches_every_process(small, tmp_path):
-    small.write_text(SMALL_PAPER.replace('["mae", "logistic"]', '["bent"]'))
-    (tmp_path / "script.py").write_text(SCRIPT)
-    run([sys.executable, str(tmp_path / "script.py"), str(small), str(tmp_path)])
+        run_paper(spec.load(paper), ["mlp"], tmp_path / str(jobs), jobs=jobs, draw=False, progress=False)
     assert (tmp_path / "1" / "mlp.csv").read_bytes() == (tmp_path / "2" / "mlp.csv").read_bytes()
     assert "bent" in (tmp_path / "2" / "mlp.csv").read_text()

@@ -82,7 +82,7 @@ def test_new_rows_cost_what_out_of_fold_rows_did(complete):
 
 
 def test_it_comes_close_to_bayes():
-    X, y, _, _ = datasets.make_heteroscedastic(1900, random_state=0)
+    X, y, _, _ = datasets.make_heteroscedastic(1200, random_state=0)
     X_new, _, mean, variance = datasets.make_heteroscedastic(5000, random_state=1)
     model = AutoRejector(learners=["networks"], risk_models=["boosting"], cv=3, random_state=0).fit(X, y)
     cost = float(np.median(variance))
@@ -153,7 +153,7 @@ def test_few_rows_are_enough(n_rows):
 
 def test_a_limit_that_is_not_reached_gives_the_model_without_a_limit():
     tried = {"learners": ["linear", "networks", "extra_trees"], "risk_models": ["boosting", "network"]}
-    free, limited = (AutoRejector(time_limit=limit, random_state=0, **tried).fit(X, Y) for limit in (None, 600))
+    free, limited = (AutoRejector(time_limit=limit, cv=3, random_state=0, **tried).fit(X, Y) for limit in (None, 600))
     boards = [model.leaderboard_.drop(columns="seconds") for model in (free, limited)]
     pd.testing.assert_frame_equal(*boards, check_exact=True)
     np.testing.assert_array_equal(free.expected_loss(NEW), limited.expected_loss(NEW))
@@ -177,8 +177,8 @@ def test_a_short_limit_changes_no_folds_of_the_user():
 
 
 def test_what_a_time_limit_leaves_out_is_explained():
-    X, Y = rows(4000)
-    model = AutoRejector(time_limit=5, random_state=0).fit(X, Y)
+    X, Y = rows(3000)
+    model = AutoRejector(time_limit=2, random_state=0).fit(X, Y)
     assert model.leaderboard_["note"].str.contains("for lack of time|no time").any()
     assert model.decide(NEW).evaluate(NEW_Y)["rcr_loss"] < 1.0
 

@@ -731,7 +731,7 @@ BY_DESIGN = {"check_regressors_no_decision_function": "a rejecting regressor has
 
 
 @parametrize_with_checks(
-    [RcRRegressor(epochs=40, residuals="crossfit", cv=2, learning_rate=(1e-1, 1e-2))],
+    [RcRRegressor(epochs=40, residuals="crossfit", cv=2, learning_rate=(1e-1, 1e-2), n_members=2)],
     expected_failed_checks=lambda _: BY_DESIGN,
 )
 def test_it_passes_the_checks_of_scikit_learn(estimator, check):
