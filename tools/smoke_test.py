@@ -15,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -100,7 +101,8 @@ def with_serve() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     names, row = (line.split(",") for line in Path("new.csv").read_text(encoding="utf-8").splitlines()[:2])
-    body = json.dumps({"row": {name: float(cell) for name, cell in zip(names, row, strict=True)}}).encode()
+    cells = {name: float(cell) for name, cell in zip(names, row, strict=True) if name != "mpg"}
+    body = json.dumps({"row": cells}).encode()
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/predict", body, headers)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -120,6 +122,8 @@ def answer(request: urllib.request.Request, service: subprocess.Popen[bytes]) ->
         try:
             with urllib.request.urlopen(request, timeout=30) as response:
                 return bytes(response.read())
+        except urllib.error.HTTPError as error:
+            raise SystemExit(f"recuse serve refused the row: {error.read().decode()}") from error
         except OSError:
             time.sleep(0.5)
     raise SystemExit("recuse serve did not answer within a minute")

@@ -40,7 +40,7 @@ def demo(
     dataset: Annotated[str, typer.Option(help="An embedded data set; see `recuse datasets`.")] = "concrete",
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figure and the page.")] = Path("demo"),
     members: Annotated[int, typer.Option(min=1, help="Networks of the paper's method, whose mean decides.")] = 8,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of the paper's method.")] = 500,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of the paper's method.")] = 1000,
     time_limit: Annotated[
         float | None, typer.Option(min=0.1, metavar="SECONDS", help="Seconds for the fit of AutoRejector.")
     ] = None,
