@@ -39,9 +39,10 @@ lint: .venv/dev.stamp
 types: .venv/dev.stamp
 	$(BIN)/mypy
 
-# one thread for each of the worker processes: small networks gain nothing from more
+# one thread for each of the worker processes: small networks gain nothing from more; a file goes to one process, so that
+# what its tests share is made once
 unit: .venv/dev.stamp
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
 
 # the documentation site, in docs/_build/html; a warning is an error, and nothing is fetched
 docs: .venv/docs.stamp
