@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 import pickle
 
 import numpy as np
@@ -100,11 +101,11 @@ def test_selected_rows_cannot_be_changed_either(name, rows):
 def test_a_decision_of_checked_parts_is_that_of_the_constructor():
     parts = (np.array([1.0, 2.0]), np.array([True, False]), np.array([0.4, -0.3]), np.array([5.0, 6.0]))
     rest = (INDEX[:2], losses.Absolute(), ("kw",), LOSS_SAVED)
-    quick = Decision._of_checked(*parts, *rest)
+    quick = Decision.of_checked(*parts, *rest)
     assert quick == Decision(*parts, *rest)
     assert quick == pickle.loads(pickle.dumps(quick)) == copy.deepcopy(quick)
     assert not any(getattr(quick, name).flags.writeable for name in FIELDS)
-    assert Decision._of_checked(*parts) == Decision(*parts)
+    assert Decision.of_checked(*parts) == Decision(*parts)
     with pytest.raises(dataclasses.FrozenInstanceError):
         quick.cost = 1.0
 
@@ -335,3 +336,42 @@ def test_the_repr_counts_rows_and_shows_none_of_them():
 def test_columns_that_do_not_fit_are_refused_with_the_rule_and_the_value(columns, message):
     with pytest.raises(ValueError, match=message):
         Decision(*columns)
+
+
+def test_another_threshold_changes_only_which_rows_are_accepted():
+    decision = changed_to(NAMED, score_unit=LOSS_SAVED, loss="pinball:0.9")
+    strict = decision.at_threshold(0.2)
+    assert strict.accepted.tolist() == [True, False, False, False]
+    assert changed_to(strict, accepted=decision.accepted) == decision
+    assert decision.at_threshold(0.0) == decision
+    with pytest.raises(ValueError, match="read-only"):
+        strict.accepted[0] = False
+    with pytest.raises(ValueError, match=r"^threshold must be a number, got nan$"):
+        decision.at_threshold(np.nan)
+
+
+@given(st.lists(st.integers(0, 4), max_size=3))
+def test_pieces_of_a_decision_make_it_whole_again(cuts):
+    ends = [0, *sorted(cuts), 4]
+    for whole in (changed_to(NAMED, score_unit=LOSS_SAVED, loss="pinball:0.9"), example(None)):
+        assert Decision.concatenate(whole[a:b] for a, b in itertools.pairwise(ends)) == whole
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (by_pinball(), r"^all decisions must have the same loss, got Squared\(\) and Pinball\("),
+        (changed_to(example(), target_names=["kw"]), r"^all decisions .* same target_names, got None and \('kw',\)$"),
+        (changed_to(example(), score_unit=LOSS_SAVED), r"^all decisions .* same score_unit, got None and 'loss saved"),
+        (example(None), r"^either all decisions or none must have an index, got 1 of 2$"),
+        (changed_to(example(), prediction=TWO), "dimension"),
+    ],
+)
+def test_decisions_of_different_kinds_are_not_concatenated(other, message):
+    with pytest.raises(ValueError, match=message):
+        Decision.concatenate([example(), other])
+
+
+def test_nothing_is_not_a_decision():
+    with pytest.raises(ValueError, match=r"^decisions must hold at least one Decision, got none$"):
+        Decision.concatenate([])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,6 +22,8 @@ __all__ = ["LOSS_SAVED", "SURROGATE_SCORE", "Decision"]
 
 LOSS_SAVED = "loss saved by accepting"
 SURROGATE_SCORE = "surrogate score, no unit"
+
+_COLUMNS = ("prediction", "accepted", "score", "cost")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +114,7 @@ class Decision:
         object.__setattr__(self, "score_unit", score_unit)
 
     @classmethod
-    def _of_checked(
+    def of_checked(
         cls,
         prediction: NDArray[np.float64],
         accepted: NDArray[np.bool_],
@@ -122,7 +125,7 @@ class Decision:
         target_names: tuple[str, ...] | None = None,
         score_unit: str | None = None,
     ) -> Self:
-        """Return a decision of parts that meet all checks of the constructor, which takes much longer for one row.
+        """Return a decision of values that meet all checks of the constructor, which takes much longer for one row.
 
         The arrays are not copied but made read-only, so the caller must not write to them later.
         """
@@ -141,6 +144,40 @@ class Decision:
         )
         return decision
 
+    @classmethod
+    def concatenate(cls, decisions: Iterable[Decision]) -> Self:
+        """Put the rows of several decisions one after the other.
+
+        Parameters
+        ----------
+        decisions : iterable of Decision
+            At least one. All have the same loss, target names and unit of the score, and either all or none have an
+            index.
+
+        Returns
+        -------
+        Decision
+
+        Examples
+        --------
+        >>> d = Decision([3.0, 8.0], [True, False], [0.7, -0.1], cost=2.0)
+        >>> Decision.concatenate([d, d[:1]]).accepted
+        array([ True, False,  True])
+        """
+        each = list(decisions)
+        if not each:
+            raise ValueError("decisions must hold at least one Decision, got none")
+        for name in ("loss", "target_names", "score_unit"):
+            values = list(dict.fromkeys(repr(getattr(decision, name)) for decision in each))
+            if len(values) > 1:
+                raise ValueError(f"all decisions must have the same {name}, got {values[0]} and {values[1]}")
+        indices = [decision.index for decision in each if decision.index is not None]
+        if len(indices) not in (0, len(each)):
+            raise ValueError(f"either all decisions or none must have an index, got {len(indices)} of {len(each)}")
+        columns = {name: np.concatenate([getattr(decision, name) for decision in each]) for name in _COLUMNS}
+        index = indices[0].append(indices[1:]) if indices else None
+        return cls.of_checked(**{**vars(each[0]), **columns, "index": index})
+
     def __len__(self) -> int:
         return len(self.prediction)
 
@@ -148,19 +185,11 @@ class Decision:
         """Select rows by a slice, a mask or positions; a single position gives a Decision of one row."""
         if isinstance(rows, int | np.integer):
             rows = [rows]
-        accepted = self.accepted[rows]
-        # parts of checked columns are checked, unless the selection is not one of rows
-        create = type(self)._of_checked if accepted.ndim == 1 and not isinstance(rows, tuple) else type(self)
-        return create(
-            self.prediction[rows],
-            accepted,
-            self.score[rows],
-            self.cost[rows],
-            index=None if self.index is None else self.index[rows],
-            loss=self.loss,
-            target_names=self.target_names,
-            score_unit=self.score_unit,
-        )
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        index = None if self.index is None else self.index[rows]
+        if columns["accepted"].ndim == 1 and not isinstance(rows, tuple):
+            return self.of_checked(**{**vars(self), **columns, "index": index})
+        return replace(self, **columns, index=index)  # the constructor refuses what is not a selection of rows
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decision):
@@ -183,6 +212,29 @@ class Decision:
     def rejection_rate(self) -> float:
         """Share of rows rejected; NaN when there are no rows."""
         return float(np.mean(~self.accepted)) if len(self) else float("nan")
+
+    def at_threshold(self, threshold: float) -> Self:
+        """Return the same rows, accepted where their score is above a threshold.
+
+        The scores stay as they are, so their sign no longer tells which rows are accepted.
+
+        Parameters
+        ----------
+        threshold : float
+
+        Returns
+        -------
+        Decision
+
+        Examples
+        --------
+        >>> d = Decision([3.0, 8.0, 5.0], [True, False, True], [0.7, -0.1, 0.2], cost=2.0)
+        >>> d.at_threshold(0.5).accepted
+        array([ True, False, False])
+        """
+        if math.isnan(threshold):
+            raise ValueError("threshold must be a number, got nan")
+        return self.of_checked(**{**vars(self), "accepted": self.score > threshold})
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of the predictions (one column for each target), `accepted`, `score` and `cost`.

@@ -63,6 +63,14 @@ def test_the_certificate_says_what_was_found(certificate, model):
         assert part in text
 
 
+def test_a_decision_of_the_model_becomes_one_at_the_certified_threshold(certificate, model):
+    decision = model.decide(FRESH)
+    assert certificate.model.apply(decision) == certificate.model.decide(FRESH)
+    assert certificate.model.apply(decision) == decision.at_threshold(certificate.threshold)
+    with pytest.raises(ValueError, match=r"^cost must be 1, which the certificate is for, got 2 at row 0$"):
+        certificate.model.apply(model.decide(FRESH, cost=2.0))
+
+
 def test_the_rcr_loss_counts_the_costs_of_rejected_rows(model):
     result = certify(model, FRESH, FRESH_Y, target=1.2, bound=60.0, what="rcr_loss")
     loss = np.minimum((model.predict(FRESH) - FRESH_Y) ** 2, 60.0)

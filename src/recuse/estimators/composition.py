@@ -26,7 +26,6 @@ __all__ = ["cross_val_decide", "decide", "expected_loss"]
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
-_COLUMNS = ("prediction", "accepted", "score", "cost")
 _DEFAULT_FOLDS = 5  # as in scikit-learn
 
 
@@ -161,7 +160,8 @@ def cross_val_decide(
     parts = Parallel(n_jobs=n_jobs)(
         delayed(_fit_and_decide)(clone(estimator), X, y, options, cost, split) for split in splits
     )
-    return _joined(parts, np.concatenate([test for _, test in splits]), X)
+    place = np.argsort(np.concatenate([test for _, test in splits]))
+    return Decision.concatenate(parts)[place]
 
 
 def _splits(cv: Any, X: Any, y: Any, groups: Any) -> list[Split]:
@@ -219,25 +219,3 @@ def _fit_and_decide(
 def _of_rows(value: Any, rows: NDArray[np.intp]) -> Any:
     """Select the values of some rows; return a number, a callable or a name unchanged."""
     return value if value is None or not needs_rows(value) else _safe_indexing(value, rows)
-
-
-def _joined(parts: list[Decision], rows: NDArray[np.intp], X: Any) -> Decision:
-    """Put the decisions of all folds into the order of the rows."""
-    if len({part.loss for part in parts}) > 1:
-        names = ", ".join(sorted({part.loss.name for part in parts}))
-        raise ValueError(f"all folds must decide by the same loss, got {names}")
-    order = np.argsort(rows)
-    prediction, accepted, score, cost = (
-        np.concatenate([getattr(part, name) for part in parts])[order] for name in _COLUMNS
-    )
-    first = parts[0]
-    return Decision(
-        prediction,
-        accepted,
-        score,
-        cost,
-        index=row_index(X),
-        loss=first.loss,
-        target_names=first.target_names,
-        score_unit=first.score_unit,
-    )

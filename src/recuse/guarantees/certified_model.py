@@ -88,19 +88,28 @@ class CertifiedModel:
         ValueError
             If the certificate does not cover the cost, or the model was changed since it was certified.
         """
-        self._check_model()
-        decision: Decision = self.model.decide(X, cost=self._cost_to_pass(cost))
+        self.check_model()
+        return self.apply(self.model.decide(X, cost=self.model_cost(cost)))
+
+    def apply(self, decision: Decision) -> Decision:
+        """Accept the rows of a decision of the model whose score is above the certified threshold.
+
+        Parameters
+        ----------
+        decision : Decision
+            What `model` has decided with the cost that `model_cost` returns.
+
+        Returns
+        -------
+        Decision
+
+        Raises
+        ------
+        ValueError
+            If the certificate does not cover the costs of the rows.
+        """
         self._check_costs(decision)
-        return Decision(
-            decision.prediction,
-            decision.score > self.threshold,
-            decision.score,
-            decision.cost,
-            index=decision.index,
-            loss=decision.loss,
-            target_names=decision.target_names,
-            score_unit=decision.score_unit,
-        )
+        return decision.at_threshold(self.threshold)
 
     def predict(self, X: Any) -> Floats:
         """Predict every row, whether it would be accepted or not."""
@@ -119,8 +128,8 @@ class CertifiedModel:
         """The loss that the certificate is about."""
         return self.model.loss_
 
-    def _check_model(self) -> None:
-        """Raise an error if the model is not the one that was certified; compare checksums only if it was changed."""
+    def check_model(self) -> None:
+        """Raise a ValueError if the model is not the one that was certified; checksums are compared once."""
         state, known = getattr(self.model, "__dict__", {}), self._checked
         same = known is not None and known.keys() == state.keys() and all(state[name] is known[name] for name in known)
         if self.fingerprint is None or same:
@@ -132,8 +141,11 @@ class CertifiedModel:
             )
         self._checked = dict(state)
 
-    def _cost_to_pass(self, cost: Any) -> Any:
-        """Return the cost to pass to the model; None for that of the model itself, which may serve no other."""
+    def model_cost(self, cost: Any) -> Any:
+        """Return the cost to pass to the model; None for that of the model itself, which may serve no other.
+
+        Raises a ValueError if the certificate is for a cost that was given in another way.
+        """
         own = getattr(self.model, "cost_", None)
         if self.cost_given == "per row":
             return self._cost_per_row(cost)

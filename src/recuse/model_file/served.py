@@ -262,7 +262,7 @@ class ServedModel:
         count = len(next(iter(feeds.values())))
         row_cost = self._cost_of_rows(cost, table, count)
         prediction, score, accepted, *others = self._run(feeds, row_cost, names, count)
-        decision = Decision._of_checked(
+        decision = Decision.of_checked(
             prediction,
             accepted,
             score,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -322,7 +322,7 @@ def _group_audit(
     if len(sample) > _AUDIT_ROWS:
         sample = np.sort(np.random.RandomState(request.random_state).choice(sample, _AUDIT_ROWS, replace=False))
     table = audit.groups(
-        _without_index(decision)[sample],
+        replace(decision, index=None)[sample],
         target[sample],
         labels[codes][sample],
         min_rows=1,  # small groups are pooled already
@@ -336,13 +336,6 @@ def _group_audit(
         for label in labels
     ]
     return {"column": name, "labels": labels.tolist(), "codes": _packed(codes[rows.order], "<u2"), "flags": flags}
-
-
-def _without_index(decision: Decision) -> Decision:
-    return Decision(
-        decision.prediction, decision.accepted, decision.score, decision.cost, loss=decision.loss,
-        target_names=decision.target_names, score_unit=decision.score_unit,
-    )  # fmt: skip
 
 
 def _finite(value: Any) -> float | None:

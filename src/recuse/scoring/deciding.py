@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,8 @@ class BlockScorer:
         self._arrow = ArrowReader(model._reader, as_expected)
         self._certified = None if plan.certificate is None else model.certified(plan.certificate - 1)
         if self._certified is not None:
-            self._certified._check_model()
+            self._certified.check_model()
+            self._certified.model_cost(plan.cost)  # raises an error if the certificate is for another
 
     def decide(self, block: Any, first: int, source: str, kept: Any = None) -> Decided:
         """Decide about a block.
@@ -124,13 +124,14 @@ class BlockScorer:
         self, feeds: Feeds, cost: float | NDArray[np.float64], index: pd.RangeIndex
     ) -> tuple[Decision, NDArray[np.float64] | None]:
         """Return the decision and, if the model has one, the expected loss."""
-        run = _OneRun(self.model, feeds, cost, index)
-        if self._certified is None:
-            return run.decide(None), run.expected_loss
-        certified = copy.copy(self._certified)
-        known = certified.cost_given != "per row" and certified.cost_ is not None
-        certified.model, certified.fingerprint = run, None
-        return certified.decide(None, cost=None if known else cost), run.expected_loss
+        model, header, count = self.model, self.model._header, len(index)
+        row_cost = model._cost_of_rows(cost, np.empty((count, 0)), count)
+        names = ["prediction", "score", "accepted"] + ["expected_loss"] * header.has_expected_loss
+        prediction, score, accepted, *expected = model._run(feeds, row_cost, names, count)
+        rest = (index, model.loss_, header.target_names, header.score_unit)
+        decision = Decision.of_checked(prediction, accepted, score, row_cost, *rest)
+        certified = decision if self._certified is None else self._certified.apply(decision)
+        return certified, expected[0] if expected else None
 
     def _table(self, block: Any, results: pd.DataFrame) -> Any:
         """Put the kept columns before the decisions."""
@@ -146,36 +147,6 @@ class BlockScorer:
         for name in results.columns:
             table = table.append_column(name, pa.array(results[name].to_numpy()))
         return table.replace_schema_metadata(None)
-
-
-class _OneRun:
-    """A model and rows that were read already, so that one run of the graph gives all outputs."""
-
-    def __init__(
-        self, model: ServedModel, feeds: Feeds, cost: float | NDArray[np.float64], index: pd.RangeIndex
-    ) -> None:
-        self._model, self._feeds, self._cost, self._index = model, feeds, cost, index
-        self.cost_, self.loss_ = model.cost_, model.loss_
-        self.expected_loss: NDArray[np.float64] | None = None
-
-    def decide(self, _: Any, cost: Any = None) -> Decision:
-        """Decide about the rows; a name stands for the column of costs, which was read before."""
-        model, header, count = self._model, self._model._header, len(self._index)
-        given = self._cost if cost is None or isinstance(cost, str) else cost
-        row_cost = model._cost_of_rows(given, np.empty((count, 0)), count)
-        names = ["prediction", "score", "accepted"] + ["expected_loss"] * header.has_expected_loss
-        prediction, score, accepted, *expected = model._run(self._feeds, row_cost, names, count)
-        self.expected_loss = expected[0] if expected else None
-        return Decision._of_checked(
-            prediction,
-            accepted,
-            score,
-            row_cost,
-            self._index,
-            model.loss_,
-            header.target_names,
-            header.score_unit,
-        )
 
 
 def result_names(model: ServedModel) -> list[str]:

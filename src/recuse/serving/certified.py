@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from recuse.decision import Decision
 from recuse.guarantees.certificate import Certificate
-from recuse.guarantees.certified_model import CertifiedModel
 from recuse.model_file.served import ServedModel
 
 __all__ = ["CertificateInForce", "describe_certificates"]
@@ -50,21 +49,9 @@ class CertificateInForce:
 
     def decide(self, model: ServedModel, table: Any, cost: Any) -> tuple[Decision, NDArray[np.float64] | None]:
         """Decide about rows at the certified threshold; raise a ValueError for a cost that is not covered."""
-        deciding, promise = _WithExpectedLoss(model), self.certificate
-        certified = CertifiedModel(deciding, promise.threshold, promise.cost, promise.cost_bound, promise.cost_given)
-        return certified.decide(table, cost), deciding.expected
-
-
-class _WithExpectedLoss:
-    """A model that keeps the expected losses of its last decision, for one call."""
-
-    def __init__(self, model: ServedModel) -> None:
-        self._model, self.cost_ = model, model.cost_
-        self.expected: NDArray[np.float64] | None = None
-
-    def decide(self, X: Any, cost: Any = None) -> Decision:
-        decision, self.expected = self._model.decide_with_expected_loss(X, cost, warn=False)
-        return decision
+        certified = model.certified(self.number - 1)
+        decision, expected = model.decide_with_expected_loss(table, certified.model_cost(cost), warn=False)
+        return certified.apply(decision), expected
 
 
 def describe_certificates(model: ServedModel) -> list[dict[str, Any]]:

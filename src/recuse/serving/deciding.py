@@ -214,17 +214,4 @@ def _decide_blocks(question: Question, caller: Caller) -> tuple[Decision, NDArra
         block = table.iloc[rows] if loaded.reads_rows else table[rows]
         blocks.append(loaded.decide(block, cost[rows] if isinstance(cost, list) else cost))
     decisions, losses = zip(*blocks, strict=True)
-    return _joined(decisions), None if losses[0] is None else np.concatenate(losses)
-
-
-def _joined(decisions: Sequence[Decision]) -> Decision:
-    first = decisions[0]
-    return Decision(
-        np.concatenate([each.prediction for each in decisions]),
-        np.concatenate([each.accepted for each in decisions]),
-        np.concatenate([each.score for each in decisions]),
-        np.concatenate([each.cost for each in decisions]),
-        loss=first.loss,
-        target_names=first.target_names,
-        score_unit=first.score_unit,
-    )
+    return Decision.concatenate(decisions), None if losses[0] is None else np.concatenate(losses)

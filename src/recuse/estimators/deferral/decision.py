@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from recuse.losses import SQUARED, TargetLoss
 __all__ = ["DeferralDecision"]
 
 Floats = NDArray[np.float64]
+
+_COLUMNS = ("action", "predictions", "expected_loss", "fees")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +76,8 @@ class DeferralDecision:
         """Select rows by a slice, a mask or positions; a single position gives a decision of one row."""
         if isinstance(rows, int | np.integer):
             rows = [rows]
-        parts = (self.action[rows], self.predictions[rows], self.expected_loss[rows], self.fees[rows])
-        index = None if self.index is None else self.index[rows]
-        return DeferralDecision(self.names, *parts, index, self.loss)
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return replace(self, **columns, index=None if self.index is None else self.index[rows])
 
     def __repr__(self) -> str:
         counts = np.bincount(self.action, minlength=len(self.names))
