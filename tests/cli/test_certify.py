@@ -110,7 +110,7 @@ def test_attempts_are_counted_beside_the_model_file(command, place, fresh):
     assert (first["attempt"], first["level"]) == (1, pytest.approx(0.045))
     assert command.json_of(*options, "--target", 10) == first
     second = command.succeed(*options, "--target", 12).stdout
-    assert "This was attempt 2 with these rows, tested at level 0.0025" in " ".join(second.split())
+    assert "this was attempt 2 with these rows, tested at level 0.0025" in " ".join(second.split())
     assert (place / "certification-attempts.json").exists()
     other = command.json_of(*options, "--target", 12, "--attempts", place / "other.json")
     assert other["attempt"] == 1

@@ -161,7 +161,7 @@ class TestAttempts:
     def test_the_same_question_is_one_attempt(self, served, tmp_path):
         first = certify(served, FRESH, FRESH_Y, **GIVEN)
         assert (first.attempt, first.level) == (1, pytest.approx(0.045))
-        assert "This was attempt 1 with these rows, tested at level 0.045" in str(first)
+        assert "this was attempt 1 with these rows, tested at level 0.045; the promises of all" in str(first)
         order = np.random.default_rng(0).permutation(1500)
         assert certify(served, FRESH[order], FRESH_Y[order], **GIVEN) == first
         assert len(attempts_of(tmp_path / FILE)) == 1
@@ -194,12 +194,27 @@ class TestAttempts:
         assert certify(other, FRESH[:, :1], FRESH_Y, target=10.0, bound=60.0).attempt == 2
 
     def test_estimators_in_memory_count_in_a_file_that_is_given(self, model, tmp_path):
-        plain = certify(model, FRESH, FRESH_Y, **GIVEN)
-        assert (plain.attempt, plain.level) == (None, 0.05)
-        assert "Attempts with these rows were not counted: all this holds if it was the only one" in str(plain)
         for number in (1, 2):
             result = certify(model, FRESH, FRESH_Y, 3.0 + number, bound=60.0, attempts=tmp_path / "mine.json")
             assert result.attempt == number
+
+    def test_estimators_in_memory_share_the_count_of_their_process(self):
+        rows = noisy_rows(1500, seed=77)
+        first, second = (fitted(rows=noisy_rows(300, seed=seed)) for seed in (5, 6))
+        one, two = certify(first, *rows, **GIVEN), certify(second, *rows, **GIVEN)
+        assert (one.attempt, one.level) == (1, 0.05)
+        assert (two.attempt, two.level) == (2, 0.05)
+        assert "this was attempt 2 with these rows, tested at level 0.05; the promises of all" in str(two)
+        assert str(two).endswith("attempts with them so far hold together with confidence 0.9.")
+        assert certify(first, *rows, **GIVEN) == one
+
+    def test_targets_of_few_values_tell_sets_of_rows_apart_together(self):
+        X, y = noisy_rows(1500, seed=78)
+        given = {"target": 20.0, "bound": 200.0}
+        for number, columns in enumerate(([0], [1]), start=1):  # models that have no column in common
+            known, target = noisy_rows(300, seed=5)
+            model = fitted(rows=(known[:, columns], np.round(target)))
+            assert certify(model, X[:, columns], np.round(y), **given).attempt == number
 
     def test_rows_that_are_refused_are_no_attempt(self, served, tmp_path):
         with pytest.raises(ValueError, match="equal training rows"):

@@ -1,4 +1,4 @@
-"""Attempts to certify with the same calibration rows, counted in a small file and corrected for."""
+"""Attempts to certify with the same calibration rows, counted and corrected for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.files.atomic import check_writable, new_file
+from recuse.row_hashes import hashes_in_any_order
 
 __all__ = ["FILE_NAME", "Attempt", "AttemptLog", "Question", "share_of_delta"]
 
@@ -28,12 +30,13 @@ Hashes = NDArray[np.uint64]
 FILE_NAME = "certification-attempts.json"
 
 _FORMAT = 1
-_FIRST = 0.9  # share of delta for the first attempt
+_FIRST = 0.9  # Share of delta for the first attempt.
 _SKETCH = 256  # Hashes kept of each calibration set: a tenth of shared rows is then some 13 shared hashes.
 _HASH_BYTES = 6
 _SHARED = 0.1  # Sets that share more than this part of the smaller one count as the same rows.
 _DISTINCT = 0.98  # Targets identify rows if at least this share of them is distinct.
 _MOST_ATTEMPTS = 1000
+_MOST_OF_PROCESS = 100
 _MOST_BYTES = 32 * 2**20
 
 
@@ -43,14 +46,17 @@ class Attempt:
 
     Attributes
     ----------
-    number : int or None
-        Counted from 1 among the attempts with these rows; None if they are not counted.
+    number : int
+        Counted from 1 among the attempts with these rows.
     level : float
         The probability of a wrong promise at which it is tested.
+    joint_level : float
+        The sum of the levels of all attempts with these rows so far.
     """
 
-    number: int | None
+    number: int
     level: float
+    joint_level: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,24 +96,34 @@ def share_of_delta(number: int) -> float:
 
 
 class AttemptLog:
-    """The attempts in a file.
+    """The attempts in a file, or those of this process.
 
-    The file has keyed hashes of some rows of each calibration set, no cells. Attempt k with the same rows is tested at
-    level ``delta * share_of_delta(k)``, so the probability of any wrong promise among all of them is at most delta.
+    The log has keyed hashes of some rows of each calibration set, no cells. In a file, attempt k with the same rows is
+    tested at level ``delta * share_of_delta(k)``, so the probability of any wrong promise among all of them is at most
+    delta. A process forgets its attempts, so they are tested at level delta each, and certificates say how many there
+    were.
 
     Parameters
     ----------
-    path : Path
+    path : Path or None
+        None for the log of this process, which forgets its oldest attempts when it is full.
     values : dict
-        The content of the file.
+        The attempts so far.
 
     Notes
     -----
-    `AttemptLog.opened` makes these objects.
+    `AttemptLog.opened` and `AttemptLog.of_process` make these objects.
     """
 
-    def __init__(self, path: Path, values: dict[str, Any]) -> None:
+    def __init__(self, path: Path | None, values: dict[str, Any]) -> None:
         self.path, self._values = path, values
+
+    @classmethod
+    @contextmanager
+    def of_process(cls) -> Iterator[AttemptLog]:
+        """Return the log of models that were not loaded from a file; other threads wait until the block ends."""
+        with _PROCESS_LOCK:
+            yield _PROCESS
 
     @classmethod
     @contextmanager
@@ -136,19 +152,24 @@ class AttemptLog:
         """Return the number and the level of an attempt; those of the same question if it was asked before."""
         for entry in self._values["attempts"]:
             if entry["question"] == question.key:
-                return Attempt(entry["number"], delta * share_of_delta(entry["number"]))
+                return self._numbered(entry["number"], delta)
         sketch = self._sketch(question)
         same = {name for name, other in self._values["rows"].items() if _share_rows(sketch, other)}
         number = 1 + sum(entry["rows"] in same for entry in self._values["attempts"])
-        if len(self._values["attempts"]) >= _MOST_ATTEMPTS:
+        if self.path is not None and len(self._values["attempts"]) >= _MOST_ATTEMPTS:
             raise ValueError(
                 f"a file of attempts must have at most {_MOST_ATTEMPTS:,} of them, and {self.path} has as many: give "
                 "attempts= the path of another file, for other calibration rows"
             )
-        return Attempt(number, delta * share_of_delta(number))
+        return self._numbered(number, delta)
+
+    def _numbered(self, number: int, delta: float) -> Attempt:
+        if self.path is None:
+            return Attempt(number, delta, min(number * delta, 1.0))
+        return Attempt(number, delta * share_of_delta(number), delta)
 
     def record(self, question: Question, attempt: Attempt, result: str) -> None:
-        """Write an attempt and its result, unless the question was asked before."""
+        """Note an attempt and its result, unless the question was asked before."""
         if any(entry["question"] == question.key for entry in self._values["attempts"]):
             return
         rows = self._digest(question.rows.encode())
@@ -165,8 +186,16 @@ class AttemptLog:
                 "result": result,
             }
         )
+        if self.path is None:
+            self._forget_oldest()
+            return
         with new_file(self.path) as file:
             file.write(json.dumps(self._values, indent=1).encode())
+
+    def _forget_oldest(self) -> None:
+        attempts = self._values["attempts"] = self._values["attempts"][-_MOST_OF_PROCESS:]
+        known = {entry["rows"] for entry in attempts}
+        self._values["rows"] = {name: sketch for name, sketch in self._values["rows"].items() if name in known}
 
     def _digest(self, data: bytes) -> str:
         return hashlib.blake2b(data, key=bytes.fromhex(self._values["key"]), digest_size=16).hexdigest()
@@ -177,12 +206,17 @@ class AttemptLog:
         for name, hashes in question.hashes.items():
             distinct = np.unique(hashes).astype("<u8")
             if name == "targets" and len(distinct) < _DISTINCT * len(hashes):
-                continue
+                distinct = _hash_of_all(hashes)
             data = distinct.tobytes()
             cells = (data[start : start + 8] for start in range(0, len(data), 8))
             keyed = sorted(hashlib.blake2b(cell, key=key, digest_size=_HASH_BYTES).digest() for cell in cells)
             sketch[name] = base64.b64encode(b"".join(keyed[:_SKETCH])).decode()
         return sketch
+
+
+def _hash_of_all(hashes: Hashes) -> Hashes:
+    """Return one hash of values in any order: targets of which many are equal tell sets of rows apart together only."""
+    return hashes_in_any_order(hashes, np.zeros(len(hashes), np.intp)).astype("<u8")
 
 
 def _share_rows(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
@@ -202,10 +236,14 @@ def _hashes_of(sketch: str) -> list[bytes]:
     return [data[start : start + _HASH_BYTES] for start in range(0, len(data), _HASH_BYTES)]
 
 
+def _no_attempts() -> dict[str, Any]:
+    return {"format": _FORMAT, "key": secrets.token_hex(16), "rows": {}, "attempts": []}
+
+
 def _read(path: Path) -> dict[str, Any]:
     """Return the content of a file of attempts, or that of a new one."""
     if not path.exists():
-        return {"format": _FORMAT, "key": secrets.token_hex(16), "rows": {}, "attempts": []}
+        return _no_attempts()
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
@@ -231,6 +269,9 @@ def _check(values: Any) -> None:
     if not sound:
         raise ValueError("it has a wrong value")
 
+
+_PROCESS = AttemptLog(None, _no_attempts())
+_PROCESS_LOCK = threading.Lock()
 
 if sys.platform == "win32":
 

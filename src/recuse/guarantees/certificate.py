@@ -59,10 +59,12 @@ class Certificate:
         Number of calibration rows that equal an earlier calibration row, of another group if there are groups.
     n_groups : int or None
         Number of groups that were tested; None if each row is a draw of its own.
-    attempt : int or None
-        Number of this attempt among those with these calibration rows, counted from 1; None if they were not counted.
+    attempt : int
+        Number of this attempt among those with these calibration rows that are known, counted from 1.
     level : float
-        The level of the tests: the part of delta that this attempt has.
+        The level of the tests of this attempt.
+    joint_level : float
+        The probability of any wrong promise among all attempts with these rows so far.
     data_fingerprint, model_fingerprint : str
         Checksums of the calibration rows, whatever their order, and of the model.
     cost_given : {"own", "number", "column", "per row"}
@@ -90,8 +92,9 @@ class Certificate:
     training_copies: int | None
     repeats: int
     n_groups: int | None
-    attempt: int | None
+    attempt: int
     level: float
+    joint_level: float
     data_fingerprint: str
     model_fingerprint: str
     cost_given: CostGiven = "own"
@@ -139,11 +142,9 @@ class Certificate:
         return f"{copies} training row, and {repeats}."
 
     def _attempts(self) -> str:
-        if self.attempt is None:
-            return "Attempts with these rows were not counted: all this holds if it was the only one."
         return (
-            f"This was attempt {self.attempt} with these rows, tested at level {self.level:.3g}, so that the promises "
-            "of all attempts with them hold together with that confidence."
+            f"As far as is known, this was attempt {self.attempt} with these rows, tested at level {self.level:.3g}; "
+            f"the promises of all attempts with them so far hold together with confidence {1 - self.joint_level:.6g}."
         )
 
     def _limits(self) -> str:
@@ -157,7 +158,8 @@ class Certificate:
         Examples
         --------
         >>> example = Certificate("accepted_loss", 5.0, 0.05, 400.0, "squared", 6.0, None, 0.25, 900, 600, 100, 80,
-        ...                       3.5, 0.0, 0.006, 0, 0, None, None, 0.05, "ab", "cd")
+        ...                       3.5, 0.0, 0.006, 0, 0, None, 1, 0.045, 0.05,
+        ...                       "ab", "cd")
         >>> Certificate.from_dict(example.to_dict()) == example
         True
         """

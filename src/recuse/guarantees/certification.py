@@ -65,9 +65,11 @@ def certify(
     calibration rows and the new rows are independent draws from it. The order of the rows in the game follows from the
     set of rows.
 
-    Each try with the same rows is another chance of a wrong promise. So attempts are counted in a file, and attempt k
-    is tested at level 0.9 delta if it is the first, else ``0.1 delta / (k (k - 1))``: the probability of any wrong
-    promise among them is at most delta. The same question has the same answer, and is not another attempt.
+    Each try with the same rows is another chance of a wrong promise, so attempts are counted. Beside a model file,
+    attempt k is tested at level 0.9 delta if it is the first, else ``0.1 delta / (k (k - 1))``: the probability of any
+    wrong promise among them is at most delta. Those of an estimator in memory are tested at level delta each, and the
+    certificate says how many there were and how sure their promises are together. The same question has the same
+    answer, and is not another attempt.
 
     Parameters
     ----------
@@ -99,9 +101,9 @@ def certify(
         Whether to accept calibration rows that equal training rows. Only for fresh rows that are equal by chance.
     attempts : path-like, optional
         The file in which attempts are counted; by default "certification-attempts.json" in the folder of the model
-        file, if the model was loaded from one. An estimator in memory has no such folder: without `attempts` it is
-        tested at level delta, and the certificate says that attempts were not counted. Sets that share more than a
-        tenth of the rows are the same rows.
+        file, if the model was loaded from one. An estimator in memory has no such folder: without `attempts`, those
+        of this process are counted, all models together. Sets that share more than a tenth of the rows are the same
+        rows.
 
     Returns
     -------
@@ -134,7 +136,7 @@ def certify(
     calibration = CalibrationRows.check(model, X, truth, groups, allow_training_rows)
     stated = stated_cost(model, cost)
     limit = cost_limit(what, stated, cost_bound, bound, decision)
-    request = Request(what, float(target), float(delta), float(bound), limit, Attempt(None, float(delta)))
+    request = Request(what, float(target), float(delta), float(bound), limit, Attempt(1, float(delta), float(delta)))
     loss = decision.loss.of_rows(decision.prediction - truth)
     _warn_of_bound(bound, loss)
     order, draw = calibration.order(decision.score, loss, decision.cost)
@@ -162,10 +164,8 @@ class _Trial:
     cost: Cost | None
 
     def counted(self, path: Path | None) -> Certificate | CannotCertify:
-        """Test at the level of the attempt, and write the attempt to its file before the result is known to anybody."""
-        if path is None:
-            return self.result()
-        with AttemptLog.opened(path) as log:
+        """Test at the level of the attempt, and note the attempt before the result is known to anybody."""
+        with AttemptLog.of_process() if path is None else AttemptLog.opened(path) as log:
             question = self.question()
             attempt = log.attempt(question, self.request.delta)
             result = replace(self, request=replace(self.request, attempt=attempt)).result()
@@ -223,6 +223,7 @@ class _Trial:
             n_groups=tested.n_draws if self.calibration.grouped else None,
             attempt=attempt.number,
             level=attempt.level,
+            joint_level=attempt.joint_level,
             data_fingerprint=self.calibration.fingerprint,
             model_fingerprint=str(self.model.fingerprint),
             cost_given=how_given(self.cost),

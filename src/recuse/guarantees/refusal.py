@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from recuse.guarantees.attempts import Attempt
 from recuse.guarantees.betting import bets_to_choose_from
 from recuse.guarantees.certificate import CannotCertify, needed_rows
 from recuse.guarantees.request import Request, ScoredRows
@@ -27,7 +26,7 @@ def refusal(request: Request, rows: ScoredRows, threshold: float) -> CannotCerti
     of_groups = "" if rows.draw is None else f" in {rows.n_draws:,} groups"
     start = (
         f"cannot certify a {name} of at most {request.target:g} with confidence {1 - request.delta:g} and bound "
-        f"{request.bound:g} from {len(accepted):,} calibration rows{of_groups}{_of_attempt(request.attempt)}"
+        f"{request.bound:g} from {len(accepted):,} calibration rows{of_groups}{_of_attempt(request)}"
     )
     kind = with_accepted if request.what == "accepted_loss" else unit
     minimum = f"it takes at least {least:,} {kind}, even without any loss"
@@ -45,7 +44,8 @@ def refusal(request: Request, rows: ScoredRows, threshold: float) -> CannotCerti
     return CannotCertify(f"{start}: {seen}; {hint}, and about {total:,} with such losses", least, total)
 
 
-def _of_attempt(attempt: Attempt) -> str:
-    if attempt.number is None or attempt.number == 1:
+def _of_attempt(request: Request) -> str:
+    attempt = request.attempt
+    if attempt.number == 1 or attempt.level == request.delta:  # the level is not corrected for earlier attempts
         return ""
     return f" in attempt {attempt.number} with these rows, tested at level {attempt.level:.3g}"
