@@ -4,7 +4,7 @@ BIN := .venv/bin
 EXTRAS := plot
 export MPLBACKEND := Agg
 
-.PHONY: setup demo test lint types unit smoke package oldest readme docs mlflow bench clean
+.PHONY: setup demo test lint types unit processors smoke package oldest readme docs mlflow bench clean
 
 setup: .venv/dev.stamp
 
@@ -43,6 +43,11 @@ types: .venv/dev.stamp
 # what its tests share is made once
 unit: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadfile
+
+# the unit tests as on other processors, whose instructions round differently
+processors: .venv/dev.stamp
+	ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem $(MAKE) unit
+	ATEN_CPU_CAPABILITY=avx2 OPENBLAS_CORETYPE=Haswell $(MAKE) unit
 
 # the documentation site, in docs/_build/html; a warning is an error, and nothing is fetched
 docs: .venv/docs.stamp
