@@ -35,6 +35,7 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python tools/count_code.py
 
 types: .venv/dev.stamp
 	$(BIN)/mypy
