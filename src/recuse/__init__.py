@@ -59,7 +59,7 @@ else:
             "save": "recuse.model_file",
         },
         modules=(
-            *("audit", "calibration", "costs", "dataframes", "datasets", "decision", "deep", "displays", "engine"),
+            *("audit", "costs", "dataframes", "datasets", "decision", "deep", "displays", "engine"),
             *(
                 "estimators",
                 "extras",
@@ -93,7 +93,6 @@ __all__ = [
     "TwoHeads",
     "__version__",
     "audit",
-    "calibration",
     "costs",
     "datasets",
     "displays",
