@@ -15,7 +15,6 @@ from recuse.lazy_names import lazy_names
 if TYPE_CHECKING:
     from recuse import (
         audit,
-        calibration,
         costs,
         datasets,
         displays,
