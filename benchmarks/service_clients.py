@@ -55,15 +55,14 @@ assert client.is_server_live() and client.is_server_ready() and client.is_model_
 print(client.get_server_metadata(), file=sys.stderr)
 metadata = client.get_model_metadata("auto")
 assert [each["name"] for each in metadata["inputs"]] == names
-def tensor(name, values, datatype, **options):
-    return triton.InferInput(name, list(values.shape), datatype).set_data_from_numpy(values, **options)
+def tensor(name, values, datatype):
+    return triton.InferInput(name, list(values.shape), datatype).set_data_from_numpy(values, binary_data=False)
 inputs = [tensor(name, table[:, place], "FP64") for place, name in enumerate(names)]
-plain = [tensor(name, table[:, place], "FP64", binary_data=False) for place, name in enumerate(names)]
 text = tensor(names[0], table[:, 0].astype(str).astype(object), "BYTES")
-outputs = [triton.InferRequestedOutput("prediction", binary_data=False), triton.InferRequestedOutput("accepted")]
+outputs = [triton.InferRequestedOutput(name, binary_data=False) for name in ("prediction", "accepted")]
 results = [
     client.infer("auto", inputs),
-    client.infer("auto", plain, outputs=outputs),
+    client.infer("auto", inputs, outputs=outputs),
     client.infer("auto", [tensor("rows", table, "FP64")], model_version=metadata["versions"][0]),
     client.infer("auto", [text, *inputs[1:]], request_id="7"),
 ]

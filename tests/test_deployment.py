@@ -83,7 +83,7 @@ def test_the_health_check_of_the_image_is_valid_python(dockerfile):
 
 
 def test_probes_and_health_checks_name_routes_of_the_service(dockerfile, container, tmp_path):
-    pytest.importorskip("recuse.serving.routes.inference")
+    pytest.importorskip("recuse.serving.inference")
     from recuse.serving.guard import OPEN_PATHS
 
     probes = [container[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import struct
 import time
 
 import httpx
@@ -24,15 +23,6 @@ def matrix(rows, width):
     return {"name": "x", "shape": [rows, width], "datatype": "FP64"}
 
 
-def binary(rows, width, cells):
-    content = {"inputs": [{**matrix(rows, width), "parameters": {"binary_data_size": 8 * cells}}]}
-    text = json.dumps(content).encode()
-    return {
-        "content": text + struct.pack("<d", 0.5) * cells,
-        "headers": {"Inference-Header-Content-Length": str(len(text))},
-    }
-
-
 REQUESTS = {
     "predict": ("/predict", {"json": {"rows": CARS}}),
     "records": ("/invocations", {"json": {"dataframe_records": CARS}}),
@@ -45,7 +35,6 @@ REQUESTS = {
         {"json": {"inputs": [{"name": "weight", "shape": [4], "datatype": "FP64", "data": [1.0] * 4}]}},
     ),
     "matrix": ("/v2/models/cars/infer", {"json": {"inputs": [{**matrix(4, 7), "data": [1.0] * 28}]}}),
-    "bytes": ("/v2/models/cars/infer", binary(4, 7, 28)),
 }
 
 

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from recuse._version import __version__
 from recuse.reviews.database import prepare
+from recuse.serving import inference
 from recuse.serving.errors import RequestError, error_response
 from recuse.serving.explanation import check_training_rows
 from recuse.serving.guard import FAILURE, Guard
@@ -26,7 +27,7 @@ from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi.examples import describe_with_examples
 from recuse.serving.payloads.limits import RowLimits
 from recuse.serving.refusals import Refusals
-from recuse.serving.routes import docs, inference, invocations, metrics, models, page, predict
+from recuse.serving.routes import docs, invocations, metrics, models, page, predict
 from recuse.serving.settings import Settings
 
 __all__ = ["create_app"]

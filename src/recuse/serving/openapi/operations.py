@@ -187,7 +187,7 @@ MODEL = operation(
     *(404, 422, *GUARDED),
 )
 _INFERRED = json_answer(
-    "The outputs; as binary tensors where the request asks for them.",
+    "The outputs.",
     object_of(
         {
             "model_name": TEXT,
@@ -199,7 +199,6 @@ _INFERRED = json_answer(
         ["model_name", "model_version", "outputs"],
     ),
 )
-_INFERRED["content"]["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
 INFER = operation(
     "Decide about rows in tensors",
     _INFERRED,
