@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recuse.cli.printing.measures import cell, savings_of
+from recuse.cli.printing.measures import cell
 from recuse.extras import import_extra
+from recuse.inspection.savings import saved_per_row
 from recuse.usage_errors import one_sentence_errors
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _summary(paper: pd.DataFrame, auto: pd.DataFrame, target: str) -> str:
     """Say what AutoRejector saves at the middle cost."""
     place = len(auto) // 2
     measures, before = {str(name): float(value) for name, value in auto.iloc[place].items()}, paper.iloc[place]
-    cost, loss, saved = measures["cost"], measures["rcr_loss"], savings_of(measures)
+    cost, loss, saved = measures["cost"], measures["rcr_loss"], saved_per_row(measures)
     share = 1 - loss / before["rcr_loss"]
     other = "accepting" if measures["always_accept"] <= measures["always_reject"] else "rejecting"
     return (

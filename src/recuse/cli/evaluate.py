@@ -10,8 +10,9 @@ import typer
 from recuse.cli.inputs import options
 from recuse.cli.inputs.costs import CostChoice, parse_cost
 from recuse.cli.inputs.labelled import read_labelled
-from recuse.cli.printing.measures import explained_table, savings_of, savings_sentence
+from recuse.cli.printing.measures import explained_table, savings_sentence
 from recuse.cli.printing.output import Output
+from recuse.inspection.savings import saved_per_row
 from recuse.usage_errors import UNUSABLE, one_sentence_errors
 
 __all__ = ["evaluate"]
@@ -74,7 +75,7 @@ def _run(
             "certificate": certificate,
             "loss": model.loss_.name,
             "measures": measures,
-            "saved_per_1000_rows": 1000 * savings_of(measures) * (1.0 if money is None else money.per_unit),
+            "saved_per_1000_rows": 1000 * saved_per_row(measures) * (1.0 if money is None else money.per_unit),
             "saved_unit": f"{model.loss_.name} loss" if money is None else "money",
             "problems": served_table.problem_records(table.problems),
         }

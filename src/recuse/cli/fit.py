@@ -27,8 +27,9 @@ from recuse.cli.inputs.held_out import Held, as_decision, split_rows
 from recuse.cli.inputs.methods import Method, Preset, Settings, build, check_settings
 from recuse.cli.inputs.reviews import REVIEW_WEIGHTS, AddedReviews, add_reviews
 from recuse.cli.printing.leaderboard import leaderboard_records, leaderboard_table
-from recuse.cli.printing.measures import comparison_table, savings_of, savings_sentence
+from recuse.cli.printing.measures import comparison_table, savings_sentence
 from recuse.cli.printing.output import Output, counted, short
+from recuse.inspection.savings import saved_per_row
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 __all__ = ["fit"]
@@ -284,7 +285,7 @@ class _Job:
             "loss": self.settings.loss,
             "evaluated_on": None if held is None else held.name,
             "measures": measures,
-            "saved_per_1000_rows": None if measures is None else 1000 * scale * savings_of(measures),
+            "saved_per_1000_rows": None if measures is None else 1000 * scale * saved_per_row(measures),
             "saved_unit": f"{self.settings.loss} loss" if money is None else "money",
             "leaderboard": records,
         }

@@ -19,7 +19,8 @@ from recuse.extras import import_extra
 __all__ = ["DriftDisplay", "GroupAuditDisplay"]
 
 _PANELS = {"rejection_rate": "rejected_more", "accepted_loss": "mispredicted_more"}
-_ROW = 0.34  # inches
+# Height of a line of the figure in inches.
+_ROW = 0.34
 
 
 @dataclass

@@ -10,18 +10,19 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from recuse import losses
-from recuse.audit.intervals import mean_interval
 from recuse.dataframes import aligned, aligned_columns, row_index
 from recuse.decision import LOSS_SAVED, Decision
 from recuse.displays.style import GREY, PALETTE, label_lines, loss_measure, loss_units, new_axes
 from recuse.estimators.composition import decide, expected_loss
+from recuse.inspection.explanations import calibration_bins, has_expected_loss
 from recuse.losses import SQUARED, LossLike, TargetLoss
 from recuse.metrics.rows import numbers, row_losses, same_length
 from recuse.validation import check_count
 
 __all__ = ["LossCalibrationDisplay"]
 
-_WIDE = 30.0  # ratio of the largest to the smallest loss from which the axes are logarithmic
+# Ratio of the largest to the smallest loss from which the axes are logarithmic.
+_WIDE = 30.0
 
 
 @dataclass
@@ -59,20 +60,13 @@ class LossCalibrationDisplay:
         check_count("n_bins", n_bins, least=1)
         error, risk = row_losses(y_true, y_pred, loss), numbers(expected, "expected")
         same_length(y_true=error, expected=risk)
-        edges = np.unique(np.quantile(risk, np.arange(1, n_bins) / n_bins))
-        code = np.searchsorted(edges, risk, side="right")
-        records = []
-        for place in np.unique(code):
-            rows = code == place
-            low, high = mean_interval(error[rows], confidence)
-            record = {"rows": int(rows.sum()), "expected": float(risk[rows].mean())}
-            records.append(record | {"observed": float(error[rows].mean()), "low": max(low, 0.0), "high": high})
-        return cls(pd.DataFrame(records), losses.get(loss), confidence).plot(**plot)
+        bins = calibration_bins(risk, error, n_bins, confidence)
+        return cls(bins, losses.get(loss), confidence).plot(**plot)
 
     @classmethod
     def from_decision(cls, decision: Decision, y: Any, **options: Any) -> Self:
         """Plot the expected losses that the scores of a decision imply; `options` as in `from_predictions`."""
-        if decision.score_unit != LOSS_SAVED:
+        if not has_expected_loss(decision):
             raise ValueError(
                 f"the score must be the {LOSS_SAVED}, as that of RiskRejector and AutoRejector, "
                 f"got {decision.score_unit or 'a score without unit'}"

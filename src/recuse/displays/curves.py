@@ -15,6 +15,7 @@ from recuse.dataframes import aligned, aligned_columns
 from recuse.decision import Decision
 from recuse.displays.style import GREY, PALETTE, label_lines, loss_measure, loss_units, new_axes, percent
 from recuse.estimators.composition import decide
+from recuse.inspection.savings import better_alternative
 from recuse.losses import SQUARED, LossLike, TargetLoss
 
 __all__ = ["AcceptedLossDisplay", "CostCurveDisplay", "RiskCoverageDisplay"]
@@ -54,7 +55,7 @@ class CostCurveDisplay:
         """Draw the losses; the shaded area is the saving over the better of accepting all and rejecting all rows."""
         self.figure_, self.ax_ = new_axes(ax)
         curve, cost = self.curve, self.curve["cost"]
-        alternative = np.minimum(curve["always_accept"], curve["always_reject"])
+        alternative = better_alternative(curve)
         saves = curve["rcr_loss"] <= alternative
         self.ax_.fill_between(cost, curve["rcr_loss"], alternative, where=saves, color=PALETTE[0], alpha=0.12, lw=0)
         self.ax_.plot(cost, curve["always_accept"], "--", color=GREY, lw=1.2, label="always predict")

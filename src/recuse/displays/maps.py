@@ -25,7 +25,8 @@ Floats = NDArray[np.float64]
 Ticks = list[str] | Literal["dates"] | None
 
 _DATES: Final = "dates"
-_WIDTH = 0.25  # of the random shift of rows of a category
+# Largest random shift of the rows of a category, in units of the distance between two categories.
+_WIDTH = 0.25
 
 
 @dataclass

@@ -9,17 +9,18 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from recuse.costs import from_money
 from recuse.decision import Decision
 from recuse.displays.style import GREY, PALETTE, label_lines, new_axes
 from recuse.estimators.composition import decide
+from recuse.inspection.savings import Prices, saved_per_row
 from recuse.losses import SQUARED
 from recuse.metrics import cost_curve
 from recuse.validation import is_rate, require
 
 __all__ = ["MoneySavedDisplay"]
 
-_PER = 1000  # rows
+# Rows that money is given for.
+_PER = 1000
 
 
 @dataclass
@@ -72,11 +73,10 @@ class MoneySavedDisplay:
         if error is not None and any(decision.loss != SQUARED for decision in decisions):
             raise ValueError("error and error_cost are prices of squared errors: pass loss_price for other losses")
         curve = cost_curve(y, decisions)
-        money = pd.DataFrame({"review_cost": curve["cost"] * price})
-        columns = {"with_rejection": "rcr_loss", "accept_all": "always_accept", "review_all": "always_reject"}
-        for name, measure in columns.items():
-            money[name] = curve[measure] * price * _PER
-        money["saved"] = money[["accept_all", "review_all"]].min(axis=1) - money["with_rejection"]
+        names = {"rcr_loss": "with_rejection", "always_accept": "accept_all", "always_reject": "review_all"}
+        priced = curve[list(names)] * price * _PER
+        money = priced.rename(columns=names).assign(saved=saved_per_row(priced))
+        money.insert(0, "review_cost", curve["cost"] * price)
         return cls(money, review_cost, currency).plot(**plot)
 
     @classmethod
@@ -124,7 +124,7 @@ class MoneySavedDisplay:
         """Draw the money; the shaded area is what rejection saves."""
         self.figure_, self.ax_ = new_axes(ax)
         money, price = self.curve, self.curve["review_cost"]
-        alternative = money[["accept_all", "review_all"]].min(axis=1)
+        alternative = money["with_rejection"] + money["saved"]
         saves = money["saved"] >= 0
         self.ax_.fill_between(
             price, money["with_rejection"], alternative, where=saves, color=PALETTE[0], alpha=0.12, lw=0
@@ -168,5 +168,5 @@ def _loss_price(loss_price: float | None, error: float | None, error_cost: float
         require(is_rate(loss_price), "loss_price", "a finite number > 0", loss_price)
         return float(loss_price)
     if loss_price is None and error is not None and error_cost is not None:
-        return 1.0 / from_money(error, error_cost, review_cost=1.0)
+        return Prices(error, error_cost, review_cost=1.0).per_unit
     raise ValueError("pass either loss_price, or both error and error_cost")

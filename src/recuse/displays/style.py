@@ -17,8 +17,10 @@ __all__ = ["GREY", "PALETTE", "label_lines", "loss_measure", "loss_units", "new_
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 GREY = "#595959"
 
-_LABEL = "line label"  # marks the texts of `label_lines`
-_LINE_HEIGHT = 12.5  # points
+# Mark of the texts of `label_lines`.
+_LABEL = "line label"
+# Height of a line of text in points.
+_LINE_HEIGHT = 12.5
 
 
 def new_axes(ax: Any = None, size: tuple[float, float] = (6.4, 4.2)) -> tuple[Any, Any]:

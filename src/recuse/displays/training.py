@@ -13,8 +13,10 @@ from recuse.metrics.unwrapping import is_search
 
 __all__ = ["TrainingCurveDisplay"]
 
-_WIDE = 30.0  # ratio of the largest to the smallest loss from which the axis is logarithmic
-_PEAK = 2.0  # ratio of the largest to the 98% quantile from which the largest losses are not shown
+# Ratio of the largest to the smallest loss from which the axis is logarithmic.
+_WIDE = 30.0
+# Ratio of the largest loss to the 98% quantile from which the largest losses are not shown.
+_PEAK = 2.0
 
 
 @dataclass

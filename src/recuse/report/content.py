@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,26 +16,32 @@ from numpy.typing import NDArray
 from recuse import audit
 from recuse._version import __version__
 from recuse.audit.membership import read_groups
-from recuse.costs import from_money
-from recuse.dataframes import aligned, aligned_columns, row_index
+from recuse.dataframes import aligned, aligned_columns, is_frame, row_index, to_pandas
 from recuse.decision import Decision
+from recuse.inspection.explanations import (
+    calibration_bins,
+    dependence,
+    has_expected_loss,
+    importances,
+    nearest_rows,
+    training_sample,
+)
+from recuse.inspection.savings import Prices
 from recuse.losses import SQUARED
 from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.model_file.table_report import table_report
-from recuse.report.decisions import RowDecisions, has_expected_loss, row_decisions
-from recuse.report.drivers import dependence, importances
-from recuse.report.neighbours import nearest_rows
+from recuse.report.decisions import RowDecisions, row_decisions
 
 __all__ = ["Request", "content_of"]
 
 Floats = NDArray[np.float64]
 
-_BINS = 10  # of the calibration
-_CURVES = 4  # columns with a curve
-_EXAMPLES = 6  # rows shown of each kind
-_SHOWN_COLUMNS = 12
-_GROUP_BINS, _MIN_ROWS = 4, 20  # of the groups
-_AUDIT_ROWS = 20_000  # the tests of groups and of drift use at most this many rows
+# Numbers of columns with a curve, of example rows of each kind, and of columns that examples show.
+_CURVES, _EXAMPLES, _SHOWN_COLUMNS = 4, 6, 12
+# Bins of groups that are numbers, and rows below which groups are pooled.
+_GROUP_BINS, _MIN_ROWS = 4, 20
+# Most rows that groups and drift are tested with.
+_AUDIT_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -47,13 +54,12 @@ class Request:
     X : table
     y : array-like
     cost : float, array-like, str or None
-    group : array-like, str or sequence of str, optional
+    group : array-like, DataFrame, str or sequence of str, optional
         Groups of the audit.
     certificate : Certificate, optional
     training : tuple (X, y), optional
         Training rows, for nearest rows and drift.
-    money : mapping, optional
-        The arguments of `recuse.costs.from_money`.
+    prices : Prices, optional
     title : str
     random_state : int
     """
@@ -65,77 +71,117 @@ class Request:
     group: Any
     certificate: Any
     training: tuple[Any, Any] | None
-    money: Mapping[str, float] | None
+    prices: Prices | None
     title: str
     random_state: int
 
 
 def content_of(request: Request) -> dict[str, Any]:
     """Compute the content of the page."""
-    model = request.model
-    if not isinstance(model.schema, TableSchema):
-        raise ValueError("a report needs a model of tables, got a model of images")
-    X = model._reader.table_of(request.X)
-    cost = from_money(**request.money) if request.cost is None and request.money is not None else request.cost
-    decision = model.decide(X, cost=cost)
-    _check(request, decision)
-    target = aligned_columns(aligned(request.y, row_index(X), "y"), decision.target_names, "y")
-    target = np.asarray(target, dtype=np.float64).reshape(decision.prediction.shape)
-    if not np.isfinite(target).all():
-        raise ValueError("y must be finite, got missing or infinite values; leave these rows out")
-    loss = decision.loss.of_rows(decision.prediction - target)
-    rows = row_decisions(model, X, decision, loss)
-    frame = _frame(X, model.schema)
+    judged = _Judged.of(request)
+    decision, rows = judged.decision, row_decisions(request.model, judged.X, judged.decision, judged.loss)
     random = np.random.RandomState(request.random_state)
-    columns = [column for column in model.schema.columns if column.kind != "unused"]
-    ranked = importances(model, frame, decision.cost, random)
     return {
         "title": request.title,
         "rows": _packed_rows(rows),
-        "money": _money(request.money),
-        "model": _model(model, decision, len(loss)),
-        "calibration": _calibration(decision, loss) if has_expected_loss(model) else None,
-        "drivers": {
-            "importances": [asdict(each) for each in ranked],
-            "curves": _curves(request, frame, decision, columns, [each.column for each in ranked], random),
-            "outcome": "expected loss" if has_expected_loss(model) else "score",
-        },
-        "examples": _examples(request, frame, decision, target, loss, columns),
-        "groups": _groups(request, X, decision, target, rows),
-        "problems": [asdict(problem) for problem in table_report(model.schema, frame_of(X, model.schema))],
-        "drift": _drift(request, frame, decision, random),
-        "certificates": _certificates(request),
+        "money": None if request.prices is None else {"unit": request.prices.per_unit, **asdict(request.prices)},
+        "model": _model(judged),
+        "calibration": _calibration(decision, judged.loss) if has_expected_loss(decision) else None,
+        "drivers": _drivers(judged, random),
+        "examples": _examples(judged),
+        "groups": None if request.group is None else [_group_audit(judged, rows, *each) for each in _groups(judged)],
+        "problems": [asdict(problem) for problem in table_report(judged.schema, _named(judged.X, judged.schema))],
+        "drift": None if request.training is None else _drift(judged, random),
+        "certificates": [{"statement": str(each)} for each in _certificates(request)],
     }
 
 
-def _check(request: Request, decision: Decision) -> None:
-    """Raise an error if prices or a certificate do not fit the model."""
-    if request.money is not None and decision.loss != SQUARED:
-        raise ValueError(f"money needs a model of the squared loss, got the {decision.loss.name} loss")
-    certificate = request.certificate
-    if certificate is not None and certificate.model_fingerprint != request.model.fingerprint:
-        raise ValueError("certificate must be one of this model, got the certificate of another model")
+@dataclass(frozen=True)
+class _Judged:
+    """The rows of the page, and how the model did on them.
+
+    Attributes
+    ----------
+    request : Request
+    X : DataFrame or array
+        The rows as a pandas table, if they have columns with names.
+    frame : DataFrame
+        The columns that the model uses.
+    decision : Decision
+    target : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+    loss : ndarray of shape (n_rows,)
+    """
+
+    request: Request
+    X: Any
+    frame: pd.DataFrame
+    decision: Decision
+    target: Floats
+    loss: Floats
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """Decide about the rows, and check that all parts of a request fit each other."""
+        model, prices, certificate = request.model, request.prices, request.certificate
+        if not isinstance(model.schema, TableSchema):
+            raise ValueError("a report needs a model of tables, got a model of images")
+        X = to_pandas(request.X)
+        cost = prices.cost if request.cost is None and prices is not None else request.cost
+        decision = model.decide(X, cost=cost)
+        if prices is not None and decision.loss != SQUARED:
+            raise ValueError(f"money needs a model of the squared loss, got the {decision.loss.name} loss")
+        if certificate is not None and certificate.model_fingerprint != model.fingerprint:
+            raise ValueError("certificate must be one of this model, got the certificate of another model")
+        target = _targets(request.y, X, decision, "y").reshape(decision.prediction.shape)
+        if not np.isfinite(target).all():
+            raise ValueError("y must be finite, got missing or infinite values; leave these rows out")
+        frame = _named(X, model.schema)[model.schema.names].reset_index(drop=True)
+        return cls(request, X, frame, decision, target, decision.loss.of_rows(decision.prediction - target))
+
+    @property
+    def schema(self) -> TableSchema:
+        """The columns of the model."""
+        schema: TableSchema = self.request.model.schema
+        return schema
+
+    @property
+    def columns(self) -> list[ColumnSchema]:
+        """The columns that the model uses."""
+        return [column for column in self.schema.columns if column.kind != "unused"]
+
+    @cached_property
+    def training(self) -> tuple[pd.DataFrame, Floats]:
+        """The training rows and their targets, matched by label and checked."""
+        assert self.request.training is not None
+        table = to_pandas(self.request.training[0])
+        frame = _named(table, self.schema)
+        absent = [name for name in self.schema.names if name not in frame.columns]
+        if absent:
+            raise ValueError(f"the training rows must have the column {absent[0]!r}, got {list(frame.columns)!r:.300}")
+        target = _targets(self.request.training[1], table, self.decision, "y of training")
+        if len(target) != len(frame):
+            raise ValueError(f"training must have as many targets as rows, {len(frame)}, got {len(target)}")
+        return frame.reset_index(drop=True), target
 
 
-def frame_of(X: Any, schema: TableSchema) -> pd.DataFrame:
+def _targets(y: Any, X: Any, decision: Decision, name: str) -> Floats:
+    """Return targets as numbers, in the order of the rows and of the targets of the model."""
+    return np.asarray(aligned_columns(aligned(y, row_index(X), name), decision.target_names, name), dtype=np.float64)
+
+
+def _named(X: Any, schema: TableSchema) -> pd.DataFrame:
     """Return the table with the names of the schema."""
     if isinstance(X, pd.DataFrame) and schema.matrix is None:
         return X
     return pd.DataFrame(np.asarray(X), columns=[column.name for column in schema.columns])
 
 
-def _frame(X: Any, schema: TableSchema) -> pd.DataFrame:
-    """Return the columns that the model uses."""
-    return frame_of(X, schema)[schema.names].reset_index(drop=True)
-
-
 def _packed_rows(rows: RowDecisions) -> dict[str, Any]:
     """Return the numbers of the rows for the browser: little-endian doubles in base 64."""
-    constant = not rows.by_row
     return {
         "threshold": _packed(rows.threshold),
         "loss": _packed(rows.loss),
-        "unit": None if constant else _packed(rows.unit),
+        "unit": _packed(rows.unit) if rows.by_row else None,
         "expected": None if rows.expected is None else _packed(rows.expected),
         "positions": rows.positions.tolist(),
         "start": rows.start,
@@ -147,23 +193,16 @@ def _packed(values: NDArray[Any], dtype: str = "<f8") -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")
 
 
-def _money(money: Mapping[str, float] | None) -> dict[str, float] | None:
-    """Return the price of one unit of the loss."""
-    if money is None:
-        return None
-    from_money(**money)  # checks the values
-    return {"unit": money["error_cost"] / money["error"] ** 2, **money}
-
-
-def _model(model: Any, decision: Decision, n_rows: int) -> dict[str, Any]:
+def _model(judged: _Judged) -> dict[str, Any]:
+    model, decision = judged.request.model, judged.decision
     info = model.info()
     return {
         "estimator": model.estimator,
         "loss": decision.loss.name,
-        "rows": n_rows,
+        "rows": len(decision),
         "targets": list(decision.target_names or []),
         "training_rows": info["training"]["rows"],
-        "columns": len(model.schema.names),
+        "columns": len(judged.schema.names),
         "score_unit": decision.score_unit,
         "serves_any_cost": bool(model.serves_any_cost),
         "versions": {"recuse": info["recuse"], **info["libraries"]},
@@ -172,121 +211,74 @@ def _model(model: Any, decision: Decision, n_rows: int) -> dict[str, Any]:
     }
 
 
-def _calibration(decision: Decision, loss: Floats) -> list[dict[str, float]]:
-    """Return expected and observed loss of rows with similar expected losses."""
-    expected = decision.cost - decision.score
-    bins = np.array_split(np.argsort(expected, kind="stable"), min(_BINS, len(loss)))
-    return [
-        {
-            "expected": float(expected[some].mean()),
-            "observed": float(loss[some].mean()),
-            "error": float(loss[some].std() / len(some) ** 0.5),
-            "rows": len(some),
-        }
-        for some in bins
-    ]
+def _calibration(decision: Decision, loss: Floats) -> list[dict[str, Any]]:
+    bins = calibration_bins(decision.cost - decision.score, loss)
+    return [{str(name): _cell(value) for name, value in line.items()} for line in bins.to_dict("records")]
 
 
-def _curves(
-    request: Request,
-    frame: pd.DataFrame,
-    decision: Decision,
-    columns: Sequence[ColumnSchema],
-    ranked: Sequence[str],
-    random: np.random.RandomState,
-) -> list[dict[str, Any]]:
-    by_name = {str(column.name): column for column in columns}
-    found = []
-    for name in ranked:
-        column = by_name[name]
-        curve = dependence(request.model, frame, decision.cost, column, random) if column.kind != "date" else None
-        if curve is not None:
-            found.append(asdict(curve))
-        if len(found) == _CURVES:
-            break
-    return found
+def _drivers(judged: _Judged, random: np.random.RandomState) -> dict[str, Any]:
+    """Return the importance of every column, and the curves of the most important ones that have one."""
+    given = judged.request.model, judged.frame, judged.decision.cost
+    ranked = importances(*given, random)
+    columns = {str(column.name): column for column in judged.columns if column.kind != "date"}
+    curves: list[Any] = []
+    for column in (columns[each.column] for each in ranked if each.column in columns):
+        if len(curves) < _CURVES and (curve := dependence(*given, column, random)) is not None:
+            curves.append(asdict(curve))
+    outcome = "expected loss" if has_expected_loss(judged.decision) else "score"
+    return {"importances": [asdict(each) for each in ranked], "curves": curves, "outcome": outcome}
 
 
-def _examples(
-    request: Request,
-    frame: pd.DataFrame,
-    decision: Decision,
-    target: Floats,
-    loss: Floats,
-    columns: Sequence[ColumnSchema],
-) -> dict[str, Any]:
+def _examples(judged: _Judged) -> dict[str, Any]:
     """Return the rows that are rejected most clearly, accepted most clearly, and nearest to the limit."""
+    decision = judged.decision
     by_score = np.argsort(decision.score, kind="stable")
-    rejected, accepted = by_score[: int((~decision.accepted).sum())], by_score[::-1][: int(decision.accepted.sum())]
-    limit = np.argsort(np.abs(decision.score), kind="stable")
-    shown = columns[:_SHOWN_COLUMNS]
-    chosen = {"rejected": rejected, "accepted": accepted, "near the limit": limit}
+    chosen = {
+        "rejected": by_score[: int((~decision.accepted).sum())],
+        "accepted": by_score[::-1][: int(decision.accepted.sum())],
+        "near the limit": np.argsort(np.abs(decision.score), kind="stable"),
+    }
     return {
-        "columns": [str(column.name) for column in shown],
-        "more_columns": len(columns) - len(shown),
-        "has_training": request.training is not None,
+        "columns": [str(column.name) for column in judged.columns[:_SHOWN_COLUMNS]],
+        "more_columns": max(len(judged.columns) - _SHOWN_COLUMNS, 0),
+        "has_training": judged.request.training is not None,
         "kinds": [
-            {"kind": kind, "rows": _shown_rows(request, frame, decision, target, loss, columns, places[:_EXAMPLES])}
-            for kind, places in chosen.items()
+            {"kind": kind, "rows": list(_shown_rows(judged, places[:_EXAMPLES]))} for kind, places in chosen.items()
         ],
     }
 
 
-def _shown_rows(
-    request: Request,
-    frame: pd.DataFrame,
-    decision: Decision,
-    target: Floats,
-    loss: Floats,
-    columns: Sequence[ColumnSchema],
-    places: NDArray[np.intp],
-) -> list[dict[str, Any]]:
-    rows, near = frame.iloc[places], None
-    shown = [column.name for column in columns[:_SHOWN_COLUMNS]]
-    if request.training is not None and len(places):
-        training, training_target = _training_rows(request, decision)
-        near = nearest_rows(rows, training, columns)
-    result = []
+def _shown_rows(judged: _Judged, places: NDArray[np.intp]) -> Iterator[dict[str, Any]]:
+    decision, names = judged.decision, [column.name for column in judged.columns[:_SHOWN_COLUMNS]]
+    rows, neighbours = judged.frame.iloc[places], _neighbours(judged, places, names)
+    index = row_index(judged.X)
     for number, place in enumerate(places.tolist()):
-        neighbours = []
-        if near is not None:
-            for neighbour in near[number].tolist():
-                cells = [_cell(training.iloc[neighbour][name]) for name in shown]
-                neighbours.append({"cells": cells, "target": _cell(training_target[neighbour])})
-        result.append(
-            {
-                "label": _label(request.X, place),
-                "cells": [_cell(rows.iloc[number][name]) for name in shown],
-                "prediction": _cell(decision.prediction[place]),
-                "target": _cell(target[place]),
-                "loss": float(loss[place]),
-                "score": float(decision.score[place]),
-                "cost": float(decision.cost[place]),
-                "neighbours": neighbours,
-            }
-        )
-    return result
+        yield {
+            "label": str(place if index is None else index[place]),
+            "cells": [_cell(rows.iloc[number][name]) for name in names],
+            "prediction": _cell(decision.prediction[place]),
+            "target": _cell(judged.target[place]),
+            "loss": float(judged.loss[place]),
+            "score": float(decision.score[place]),
+            "cost": float(decision.cost[place]),
+            "neighbours": neighbours[number] if neighbours else [],
+        }
 
 
-def _training_rows(request: Request, decision: Decision) -> tuple[pd.DataFrame, Floats]:
-    """Return the training rows and their targets, matched by label and checked."""
-    assert request.training is not None
-    given, target = request.training
-    table, schema = request.model._reader.table_of(given), request.model.schema
-    frame = frame_of(table, schema)
-    absent = [name for name in schema.names if name not in frame.columns]
-    if absent:
-        raise ValueError(f"the training rows must have the column {absent[0]!r}, got {list(frame.columns)!r:.300}")
-    values = aligned_columns(aligned(target, row_index(table), "y of training"), decision.target_names, "y of training")
-    numbers = np.asarray(values, dtype=np.float64)
-    if len(numbers) != len(frame):
-        raise ValueError(f"training must have as many targets as rows, {len(frame)}, got {len(numbers)}")
-    return frame.reset_index(drop=True), numbers
-
-
-def _label(X: Any, place: int) -> str:
-    index = row_index(X)
-    return str(place if index is None else index[place])
+def _neighbours(judged: _Judged, places: NDArray[np.intp], names: list[Any]) -> list[list[dict[str, Any]]]:
+    """Return the cells and the target of the nearest training rows of some rows; none without training rows."""
+    if judged.request.training is None or len(places) == 0:
+        return []
+    training, target = judged.training
+    sample = training_sample(training)
+    near, _ = nearest_rows(judged.frame.iloc[places], sample, judged.columns)
+    return [
+        [
+            {"cells": [_cell(sample.iloc[place][name]) for name in names], "target": _cell(target[sample.index[place]])}
+            for place in of_row
+        ]
+        for of_row in near
+    ]
 
 
 def _cell(value: Any) -> Any:
@@ -302,56 +294,19 @@ def _cell(value: Any) -> Any:
     return str(value)
 
 
-def _groups(
-    request: Request, X: Any, decision: Decision, target: Floats, rows: RowDecisions
-) -> list[dict[str, Any]] | None:
-    """Return the members of each group for the browser, and the flags of the audit."""
-    if request.group is None:
-        return None
-    return [_group_audit(request, name, values, decision, target, rows) for name, values in _group_columns(request, X)]
-
-
-def _group_audit(
-    request: Request, name: str, values: NDArray[Any], decision: Decision, target: Floats, rows: RowDecisions
-) -> dict[str, Any]:
-    """Audit the groups of one column, and number the group of every row."""
-    found = read_groups(values, None, len(decision), bins=_GROUP_BINS, min_rows=_MIN_ROWS, intersections=1)
-    codes = np.argmax([group.rows for group in found], axis=0)
-    labels = np.array([group.label for group in found], dtype=object)
-    sample = np.arange(len(decision))
-    if len(sample) > _AUDIT_ROWS:
-        sample = np.sort(np.random.RandomState(request.random_state).choice(sample, _AUDIT_ROWS, replace=False))
-    table = audit.groups(
-        replace(decision, index=None)[sample],
-        target[sample],
-        labels[codes][sample],
-        min_rows=1,  # small groups are pooled already
-        random_state=request.random_state,
-    ).set_index("group")
-    flags = [
-        {
-            "rejected_more": bool(table["rejected_more"].get(label, False)),
-            "mispredicted_more": bool(table["mispredicted_more"].get(label, False)),
-        }
-        for label in labels
-    ]
-    return {"column": name, "labels": labels.tolist(), "codes": _packed(codes[rows.order], "<u2"), "flags": flags}
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _group_columns(request: Request, X: Any) -> list[tuple[str, NDArray[Any]]]:
-    """Return the values of each column of groups: the name of a column, several names, or one array."""
-    group = [request.group] if isinstance(request.group, str) else request.group
+def _groups(judged: _Judged) -> list[tuple[str, NDArray[Any]]]:
+    """Return the values of each column of groups: the name of a column, several names, a table, or one array."""
+    X = judged.X
+    group = [judged.request.group] if isinstance(judged.request.group, str) else judged.request.group
     if _are_names(group, X):
         absent = [name for name in group if name not in X.columns]
         if absent:
             raise ValueError(f"group must name columns of X, got {absent[0]!r}, not among {list(X.columns)!r:.300}")
-        return [(name, X[name].to_numpy()) for name in group]
-    name = str(getattr(group, "name", None) or "group")
-    return [(name, np.asarray(aligned(group, row_index(X), "group")))]
+        group = X[group]
+    values = aligned(group, row_index(X), "group")
+    if is_frame(values):
+        return [(str(name), values[name].to_numpy()) for name in values.columns]
+    return [(str(getattr(group, "name", None) or "group"), np.asarray(values))]
 
 
 def _are_names(group: Any, X: Any) -> bool:
@@ -360,32 +315,51 @@ def _are_names(group: Any, X: Any) -> bool:
     return texts and isinstance(X, pd.DataFrame) and (len(group) != len(X) or all(name in X.columns for name in group))
 
 
-def _drift(
-    request: Request, frame: pd.DataFrame, decision: Decision, random: np.random.RandomState
-) -> list[dict[str, Any]] | None:
-    """Compare the rows with the training rows."""
-    if request.training is None:
-        return None
-    training = _training_rows(request, decision)[0][request.model.schema.names]
-    both = [
-        table.iloc[np.sort(random.choice(len(table), min(len(table), _AUDIT_ROWS), replace=False))]
-        for table in (training, frame)
+def _group_audit(judged: _Judged, rows: RowDecisions, name: str, values: NDArray[Any]) -> dict[str, Any]:
+    """Return the group of every row as a number for the browser, and the flags of the audit of one column."""
+    decision, seed = judged.decision, judged.request.random_state
+    found = read_groups(values, None, len(decision), bins=_GROUP_BINS, min_rows=_MIN_ROWS, intersections=1)
+    codes = np.argmax([group.rows for group in found], axis=0)
+    labels = np.array([group.label for group in found], dtype=object)
+    sample = _sample(len(decision), np.random.RandomState(seed))
+    # Small groups are pooled already, so that min_rows leaves them as they are.
+    table = audit.groups(
+        replace(decision, index=None)[sample],
+        judged.target[sample],
+        labels[codes][sample],
+        min_rows=1,
+        random_state=seed,
+    ).set_index("group")
+    flags = [
+        {flag: bool(table[flag].get(label, False)) for flag in ("rejected_more", "mispredicted_more")}
+        for label in labels
     ]
-    table = audit.drift(*both, random_state=request.random_state)
+    return {"column": name, "labels": labels.tolist(), "codes": _packed(codes[rows.order], "<u2"), "flags": flags}
+
+
+def _drift(judged: _Judged, random: np.random.RandomState) -> list[dict[str, Any]]:
+    """Compare the rows with the training rows."""
+    training = judged.training[0][judged.schema.names]
+    both = [table.iloc[_sample(len(table), random)] for table in (training, judged.frame)]
+    table = audit.drift(*both, random_state=judged.request.random_state)
     return [
         {
             "column": str(line["column"]),
             "kind": str(line["kind"]),
-            "distance": _finite(line["distance"]),
-            "p": _finite(line["distance_p"]),
-            "new": _finite(line["new"]),
-            "missing": [_finite(line["missing_reference"]), _finite(line["missing_current"])],
+            "distance": _cell(line["distance"]),
+            "p": _cell(line["distance_p"]),
+            "new": _cell(line["new"]),
+            "missing": [_cell(line["missing_reference"]), _cell(line["missing_current"])],
             "drifted": bool(line["drifted"]),
         }
         for _, line in table.iterrows()
     ]
 
 
-def _certificates(request: Request) -> list[dict[str, Any]]:
-    given = [request.certificate] if request.certificate is not None else list(request.model.certificates)
-    return [{"statement": str(each)} for each in given]
+def _sample(count: int, random: np.random.RandomState) -> NDArray[np.intp]:
+    """Return the places of all rows or, of many, of as many as groups and drift are tested with."""
+    return np.sort(random.choice(count, min(count, _AUDIT_ROWS), replace=False))
+
+
+def _certificates(request: Request) -> list[Any]:
+    return [request.certificate] if request.certificate is not None else list(request.model.certificates)

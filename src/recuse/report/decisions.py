@@ -13,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.decision import Decision
+from recuse.inspection.explanations import has_expected_loss
 
-__all__ = ["RowDecisions", "has_expected_loss", "row_decisions"]
+__all__ = ["RowDecisions", "row_decisions"]
 
 Floats = NDArray[np.float64]
 
-_POSITIONS = 101  # of the slider
-_SEARCHED = 41  # positions for a model without an expected loss, which must decide at each of them
-_SPAN = 8.0  # the slider goes from the cost divided by this number to the cost times it
+# Positions of the slider; fewer for a model without an expected loss, which must decide at each of them.
+_POSITIONS, _SEARCHED = 101, 41
+# The slider goes from the cost divided by this number to the cost times it.
+_SPAN = 8.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def row_decisions(model: Any, X: Any, decision: Decision, loss: Floats) -> RowDe
     cost = decision.cost
     by_row = bool(np.ptp(cost) > 0)
     centre, unit = (1.0, cost) if by_row else (float(cost[0]), np.ones(len(cost)))
-    known = has_expected_loss(model)
+    known = has_expected_loss(decision)
     positions, start = _positions(model, centre, _POSITIONS if known else _SEARCHED, by_row=by_row)
     if known:
         expected = cost - decision.score  # the score is the cost minus the expected loss
@@ -105,12 +107,6 @@ def row_decisions(model: Any, X: Any, decision: Decision, loss: Floats) -> RowDe
     order = np.lexsort([-decision.score, threshold])
     by_score = (cost - decision.score)[order] if by_row and known else None
     return RowDecisions(threshold[order], loss[order], unit[order], by_score, order, positions, start, by_row)
-
-
-def has_expected_loss(model: Any) -> bool:
-    """Whether the score of a model is the cost minus an expected loss."""
-    header = getattr(model, "_header", None)
-    return hasattr(model, "expected_loss") and (header is None or header.has_expected_loss)
 
 
 def _positions(model: Any, centre: float, count: int, *, by_row: bool) -> tuple[Floats, int]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from recuse.files.atomic import new_file
+from recuse.inspection.savings import Prices
 from recuse.model_file.served import ServedModel, load
 from recuse.report.content import Request, content_of
 
@@ -46,8 +47,8 @@ def write(
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
     path : path-like
         Usually with the ending ".html". An existing file is replaced.
-    group : array-like, str or list of str, optional
-        Groups to compare: values, or names of columns of `X`.
+    group : array-like, DataFrame, str or list of str, optional
+        Groups to compare: one value for each row, a table of such columns, or names of columns of `X`.
     certificate : Certificate, optional
         By default the certificates in the file of the model.
     cost : float, array-like or str, optional
@@ -75,7 +76,8 @@ def write(
     """
     served = model if isinstance(model, ServedModel) else _served(model)
     heading = title or f"What {served.estimator} would save"
-    request = Request(served, X, y, cost, group, certificate, training, money, heading, random_state)
+    prices = None if money is None else Prices(**money)
+    request = Request(served, X, y, cost, group, certificate, training, prices, heading, random_state)
     text = _page(content_of(request))
     with new_file(path) as file:
         file.write(text.encode("utf-8"))

@@ -204,7 +204,6 @@ _HANDLERS: dict[Any, Any] = {
 def _read_training(path: Path) -> Any:
     """Read a table of training rows; of a large one, as many rows at random as are compared with a new row."""
     from recuse.files.tables import read_table
-    from recuse.report.neighbours import MOST_ROWS
+    from recuse.inspection.explanations import training_sample
 
-    rows = read_table(str(path))
-    return rows if len(rows) <= MOST_ROWS else rows.sample(MOST_ROWS, random_state=0, ignore_index=True)
+    return training_sample(read_table(str(path)))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["add_explanations", "check_count", "check_training_rows"]
 
 _MOST_ROWS = 100  # in one request: each takes some milliseconds
-_NEIGHBOURS = 3
 
 
 def check_count(rows: int) -> None:
@@ -90,20 +89,19 @@ def _neighbours(loaded: LoadedModel, frame: pd.DataFrame) -> list[list[dict[str,
     """Return the nearest training rows of each row; None without a table of training rows that fits the model."""
     if loaded.training is None or _absent(loaded):
         return None
-    from recuse.report.neighbours import row_distances
+    from recuse.inspection.explanations import nearest_rows
 
     columns, training = _used(loaded), loaded.training
-    distances = row_distances(frame, _named(training, columns), columns)
-    places = np.argsort(distances, axis=1, kind="stable")[:, :_NEIGHBOURS]
+    places, distances = nearest_rows(frame, _named(training, columns), columns)
     targets = _targets(loaded)
     return [
         [
             {
-                "distance": float(distances[row, place]),
+                "distance": float(distance),
                 "row": {str(column.name): _plain(training[str(column.name)].iloc[place]) for column in columns},
                 "target": _target(training, targets, place),
             }
-            for place in places[row]
+            for place, distance in zip(places[row], distances[row], strict=True)
         ]
         for row in range(len(frame))
     ]

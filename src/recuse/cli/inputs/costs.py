@@ -5,26 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from recuse.inspection.savings import Prices
 from recuse.usage_errors import UsageError
 
-__all__ = ["CostChoice", "Money", "check_money", "parse_cost", "required_cost"]
+__all__ = ["CostChoice", "check_money", "parse_cost", "required_cost"]
 
 _COLUMN = "column:"
 _PRICES = ("error", "error_cost", "review_cost")
-
-
-@dataclass(frozen=True)
-class Money:
-    """Prices: an error of this size costs `error_cost`, and a review costs `review_cost`."""
-
-    error: float
-    error_cost: float
-    review_cost: float
-
-    @property
-    def per_unit(self) -> float:
-        """The price of one unit of the squared error."""
-        return self.error_cost / self.error**2
 
 
 @dataclass(frozen=True)
@@ -32,7 +19,7 @@ class CostChoice:
     """The cost of a rejection: a number or the name of a column."""
 
     value: float | str
-    money: Money | None = None
+    money: Prices | None = None
 
     @property
     def column(self) -> str | None:
@@ -91,8 +78,6 @@ def required_cost(cost: str | None, money: str | None, loss: str) -> CostChoice:
 
 
 def _from_money(text: str, loss: str) -> CostChoice:
-    from recuse.costs import from_money
-
     if loss != "squared":
         raise _money_error("--loss squared", loss)
     pairs = {part.partition("=")[0].strip(): part.partition("=")[2] for part in text.split(",")}
@@ -101,7 +86,7 @@ def _from_money(text: str, loss: str) -> CostChoice:
     if set(numbers) != set(_PRICES) or set(prices) != set(_PRICES):
         raise UsageError(f"--cost-money must look like error=10,error_cost=50,review_cost=18, got {text!r}")
     try:
-        return CostChoice(from_money(**prices), Money(**prices))
+        return CostChoice(Prices(**prices).cost, Prices(**prices))
     except ValueError as error:
         raise UsageError(f"--cost-money: {error}") from error
 

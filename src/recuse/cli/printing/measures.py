@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.table import Table
 
-from recuse.cli.inputs.costs import Money
+from recuse.inspection.savings import Prices, better_alternative, saved_per_row
 
-__all__ = ["MEANINGS", "cell", "comparison_table", "curve_table", "explained_table", "savings_of", "savings_sentence"]
+__all__ = ["MEANINGS", "cell", "comparison_table", "curve_table", "explained_table", "savings_sentence"]
 
 _COLUMNS = {
     "cost": "cost",
@@ -61,7 +61,7 @@ def curve_table(records: Iterable[Any]) -> Table:
     return table
 
 
-def comparison_table(measures: Mapping[str, float], money: Money | None) -> Table:
+def comparison_table(measures: Mapping[str, float], money: Prices | None) -> Table:
     """Return a table of accepting all rows, rejecting all rows, and the decisions of the model."""
     table = Table(header_style="bold")
     table.add_column("decision")
@@ -88,20 +88,10 @@ def explained_table(measures: Mapping[str, float]) -> Table:
     return table
 
 
-def savings_of(measures: Mapping[str, float]) -> float:
-    """Return what the decisions save per row, compared with the better of accepting and rejecting all rows.
-
-    Examples
-    --------
-    >>> savings_of({"rcr_loss": 4.0, "always_accept": 9.0, "always_reject": 6.0})
-    2.0
-    """
-    return min(measures["always_accept"], measures["always_reject"]) - measures["rcr_loss"]
-
-
-def savings_sentence(measures: Mapping[str, float], loss: str, money: Money | None) -> str:
+def savings_sentence(measures: Mapping[str, float], loss: str, money: Prices | None) -> str:
     """Say what the model saves per 1,000 rows, in money or in units of the loss."""
-    saved = 1000 * savings_of(measures) * (1.0 if money is None else money.per_unit)
+    per_row = saved_per_row(measures)
+    saved = 1000 * per_row * (1.0 if money is None else money.per_unit)
     unit = f"units of the {loss} loss" if money is None else "of money"
     better = "accepting" if measures["always_accept"] <= measures["always_reject"] else "rejecting"
     if saved == 0:
@@ -111,10 +101,9 @@ def savings_sentence(measures: Mapping[str, float], loss: str, money: Money | No
             f"Rejection does not pay on these rows: per 1,000 rows the model would cost [bold red]{_amount(-saved)}[/] "
             f"{unit} more than {better} all rows."
         )
-    alternative = min(measures["always_accept"], measures["always_reject"])
     return (
         f"Per 1,000 rows the model would save [bold green]{_amount(saved)}[/] {unit} "
-        f"({savings_of(measures) / alternative:.0%}), compared with {better} all rows, the better of the two."
+        f"({per_row / better_alternative(measures):.0%}), compared with {better} all rows, the better of the two."
     )
 
 

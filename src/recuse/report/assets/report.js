@@ -310,12 +310,11 @@
   const calibration = () => {
     const bins = content.calibration;
     if (!bins) { element('calibration-section').hidden = true; return; }
-    const top = 1.08 * Math.max(...bins.map(each => Math.max(each.expected, each.observed + 1.96 * each.error)));
+    const top = 1.08 * Math.max(...bins.map(each => Math.max(each.expected, each.observed, each.high)));
     const chart = new Chart({x: [0, top], y: [0, top], xLabel: 'expected loss', yLabel: 'observed loss', label: 'Observed against expected loss'});
     chart.line([[0, 0], [top, top]], 'var(--reject)', {'stroke-dasharray': '4 4', 'stroke-width': 1.5});
     for (const each of bins) {
-      const low = Math.max(each.observed - 1.96 * each.error, 0), high = each.observed + 1.96 * each.error;
-      chart.line([[each.expected, low], [each.expected, high]], 'var(--model)', {'stroke-width': 1.5});
+      if (each.low !== null) chart.line([[each.expected, each.low], [each.expected, each.high]], 'var(--model)', {'stroke-width': 1.5});
       chart.dot(each.expected, each.observed, 'var(--model)');
     }
     replace('calibration', chart.svg);
