@@ -22,7 +22,8 @@ __all__ = ["drift"]
 Floats = NDArray[np.float64]
 _Parts = tuple[float, float, float, list[str]]  # distance, p-value, share of new values, new categories
 
-_MOST_CATEGORIES = 1000  # in a column with more, the test pools the rare ones
+# The test of a column with more categories than this pools the rare ones.
+_MOST_CATEGORIES = 1000
 _RARE = 5  # rows of a rare category
 _EXACT = 1_000_000  # pairs of rows up to which the test of numbers is exact
 

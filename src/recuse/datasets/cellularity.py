@@ -90,7 +90,9 @@ def _spawn(
 
 
 def _grade(streams: Sequence[np.random.Generator], mean: Floats, disagreement: Floats) -> Floats:
-    concentration = 1.0 / disagreement - 1.0  # of the Beta distribution: variance = mean (1 - mean) / (1 + it)
+    concentration = (
+        1.0 / disagreement - 1.0
+    )  # of a Beta distribution with variance mean (1 - mean) / (1 + concentration)
     shapes = zip(streams, mean * concentration, (1.0 - mean) * concentration, strict=True)
     return np.array([stream.beta(a, b) for stream, a, b in shapes])
 

@@ -83,7 +83,7 @@ def draw_patches(streams: Sequence[np.random.Generator], size: int) -> Patches:
     cells, nuclei = _paint_cells(draws, size)
     haematoxylin, eosin = _stain(draws, cells, nuclei, size)
     transmitted = _transmitted_light(draws, haematoxylin, eosin)
-    sigma = 0.35 * np.exp(2.1 * blur) * size / 64  # from 0.35 to 2.9 pixels at size 64
+    sigma = 0.35 * np.exp(2.1 * blur) * size / 64  # 0.35 to 2.9 pixels wide at size 64
     return Patches(_blur_and_noise(draws, transmitted, sigma), cells.mean(axis=(1, 2), dtype=np.float64), blur, pallor)
 
 

@@ -45,9 +45,9 @@ class StackedMLP:
     """
 
     # buffers of training by number of rows, each (member, width, row)
-    _outputs: dict[int, list[Tensor]]  # of every layer
+    _outputs: dict[int, list[Tensor]]  # outputs of every layer
     _deltas: dict[int, list[Tensor]]  # derivatives by the outputs of the hidden layers
-    _input: Tensor | None  # of the last training step
+    _input: Tensor | None  # input of the last training step
 
     def __init__(
         self,

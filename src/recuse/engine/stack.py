@@ -74,7 +74,7 @@ def with_bias(x: Tensor, rows: int) -> Tensor:
 class Stack(Protocol):
     """Networks of one shape that are trained and evaluated together."""
 
-    parameters: Tensor  # of all members, flat
+    parameters: Tensor  # flat parameters of all members
     gradient: Tensor  # laid out like `parameters`
 
     def __len__(self) -> int:

@@ -26,12 +26,16 @@ __all__ = [
     "steps_alone",
 ]
 
-LEAST_WEIGHT = 0.5  # of a row in the loss of the regressor, however sure its rejection
+# A row keeps at least this weight in the loss of the regressor, however sure its rejection is.
+LEAST_WEIGHT = 0.5
 # What was tried is in docs/choices.md; the numbers of steps are round numbers near those tried.
-_WINDOW_STEPS, _WINDOW_EPOCHS = 600, 10  # of averaged weights
+# Steps and epochs over which weights are averaged.
+_WINDOW_STEPS, _WINDOW_EPOCHS = 600, 10
 _RECENT = 0.3  # share of the epochs in the average at first, since the rejector changes fast then
-_ALONE_STEPS = 100  # of Slow-Start in which the regressor is trained without the rejector
-_START_STEPS = 1500  # of Slow-Start, after which the regressor begins to overfit
+# Steps of Slow-Start in which the regressor is trained without the rejector.
+_ALONE_STEPS = 100
+# Most steps of Slow-Start; after more, the regressor begins to overfit.
+_START_STEPS = 1500
 _START_PATIENCE_STEPS, _START_PATIENCE_EPOCHS = 150, 5
 _PATIENCE_STEPS, _PATIENCE_EPOCHS = 1000, 20
 

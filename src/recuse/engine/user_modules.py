@@ -43,7 +43,7 @@ class LoopedModules:
     number of threads may run it. Random numbers that a module draws in evaluation mode are not seeded.
     """
 
-    _outputs: list[Tensor]  # of the last training step, with their autograd graphs
+    _outputs: list[Tensor]  # outputs of the last training step, with their autograd graphs
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ __all__ = ["cross_val_decide", "decide", "expected_loss"]
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
-_DEFAULT_FOLDS = 5  # as in scikit-learn
+_DEFAULT_FOLDS = 5  # scikit-learn has the same default
 
 
 def decide(estimator: Any, X: Any, cost: Cost | None = None) -> Decision:

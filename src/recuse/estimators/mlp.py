@@ -287,7 +287,7 @@ class _Training:
     rates : sequence of float
     plan : Plan
     loss : TargetLoss
-        In the units of the tables.
+        Loss of predictions in the units of the tables.
     """
 
     build: Callable[[Sequence[int]], StackedMLP]

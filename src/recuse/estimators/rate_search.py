@@ -209,7 +209,8 @@ def report_diverged(
     members : sequence of Member
     n_rates : int
     stacklevel : int
-        Of the warning. The default points to the caller of `fit` if a method called by `fit` calls this function.
+        Stack level of the warning. The default points to the caller of `fit` if a method that `fit` calls calls this
+        function.
     """
     diverged = [
         (trial // n_rates, members[trial].learning_rate, epoch) for trial, epoch in sorted(trained.diverged.items())

@@ -112,7 +112,7 @@ def sync_folder(folder: Path) -> None:
     try:
         os.fsync(file)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # of file systems without this operation
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot do this
             raise
     finally:
         os.close(file)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["formula_cells", "formula_warning", "is_formula", "without_formulas"]
 
-# with the full-width forms, which some spreadsheets take for the plain ones
+# First characters of formulas. Some spreadsheets take the full-width forms for the plain ones.
 _STARTS = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)([eE][+-]?[0-9]+)?")
 

@@ -81,7 +81,8 @@ def refine_minimum(objective: Callable[[Array], Array], left: Array, right: Arra
     return best
 
 
-_ROWS_AT_ONCE = 256  # times 5603 scores: 11 MB
+# Rows whose risks are compared at once: with the 5,603 scores they take 11 MB.
+_ROWS_AT_ONCE = 256
 
 
 def optimum(D: Array, c: Array, surrogate: Surrogate) -> Array:
@@ -119,7 +120,7 @@ def _search(D: Array, c: Array, surrogate: Surrogate) -> Array:
 
 
 def _twice_smaller(D: Array, c: Array) -> Array:
-    return np.asarray(2 * np.minimum(D, c))  # at r = +1 if D < c, else at r = -1
+    return np.asarray(2 * np.minimum(D, c))  # the optimal score is +1 if D < c, else -1
 
 
 def _smaller(D: Array, c: Array) -> Array:
@@ -127,12 +128,12 @@ def _smaller(D: Array, c: Array) -> Array:
 
 
 def _harmonic(D: Array, c: Array) -> Array:
-    # at r = (c - D) / (c + D) the risk is 4 D c / (D + c), here in a form that does not overflow
+    # The optimal score (c - D) / (c + D) has the risk 4 D c / (D + c), written here so that it does not overflow.
     return np.asarray(4 * np.minimum(D, c) / (1 + _ratio(D, c)))
 
 
 def _entropy(D: Array, c: Array) -> Array:
-    # at r = log(c / D) the risk is D log(1 + c/D) + c log(1 + D/c)
+    # The optimal score log(c / D) has the risk D log(1 + c/D) + c log(1 + D/c).
     ratio = _ratio(D, c)
     log_ratio = np.log(ratio, out=np.zeros(D.shape), where=ratio > 0)  # 0 log 0 = 0
     return np.asarray((D + c) * np.log1p(ratio) - np.minimum(D, c) * log_ratio)

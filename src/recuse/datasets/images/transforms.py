@@ -95,7 +95,7 @@ class Augmented(Dataset[tuple[Tensor, Tensor]]):
         self.dataset = dataset
         self.seed = check_count("seed", seed, least=0)
         self.padding = check_count("padding", padding, least=0)
-        # in shared memory, so that persistent workers see a change of the epoch
+        # The epoch is in shared memory, so that persistent workers see when it changes.
         self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     @property

@@ -123,7 +123,7 @@ class CrossfitTraining:
         Share of the training rows of each fold that is held out to choose its regressors, if there are no validation
         rows.
     cost_range : CostRange, optional
-        In the user's units.
+        Costs in the user's units.
     """
 
     maker: NetworkMaker

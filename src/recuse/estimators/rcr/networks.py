@@ -31,7 +31,7 @@ class Aim:
     Attributes
     ----------
     cost : float or None
-        In the user's units; None if the cost varies by row or over a range.
+        Cost in the user's units; None if it varies by row or over a range.
     surrogate : str, Surrogate or callable
     """
 

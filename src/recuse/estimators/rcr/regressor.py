@@ -390,7 +390,8 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     ) -> list[tuple[Rows, Rows | None]]:
         """Return training and validation rows, for all members or for each of them."""
         if data.validation is not None:
-            rows = replace(rows, weight=rows.weight / rows.weight.mean())  # of a validation row: 1
+            # validation rows have weight 1
+            rows = replace(rows, weight=rows.weight / rows.weight.mean())
             given, with_cost = data.validation, self.cost_range is None
             return [(rows, self._validation_rows(given, cost, with_cost=with_cost, sort=self.sort_rows))]
         if self.residuals == "crossfit":

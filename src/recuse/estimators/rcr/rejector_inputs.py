@@ -25,7 +25,7 @@ class RejectorInputs:
     ----------
     units : Units
     cost_range : CostRange or None
-        In the user's units.
+        Costs in the user's units.
     sizes : tuple of int
         Number of members of each fold.
     prediction : tuple

@@ -27,8 +27,10 @@ __all__ = ["RelevantInputs", "relevant_inputs", "selects_inputs"]
 
 Floats = NDArray[np.float64]
 
-_ROWS = (4_000, 80_000)  # to learn from; with fewer the selection is too uncertain, with more it is not needed
-_FEATURES = (2, 100)  # of wider tables all are used, since the importances take too long
+# Features are selected by tables of this many rows: with fewer it is too uncertain, with more it is not needed.
+_ROWS = (4_000, 80_000)
+# Tables of this many features have some left out; importances of wider tables take too long.
+_FEATURES = (2, 100)
 _MAX_ROWS = 20_000  # that the selection is made on
 _MEMBERS, _RATE = 4, 1e-2
 _PLAN = Plan(epochs=30, slow_start="auto", batch_size=128, steady=True)
@@ -90,7 +92,7 @@ def relevant_inputs(
     trained = train_pairs(tables, tables[::-1], members, maker.pairs(units), plan, units.engine_loss)
     found = {}
     for place, cost in enumerate(costs):
-        starts = (place * _MEMBERS, (len(costs) + place) * _MEMBERS)  # of the ensembles of both halves
+        starts = (place * _MEMBERS, (len(costs) + place) * _MEMBERS)  # first members of the ensembles of both halves
         increases = [
             _increases(trained, range(start, start + _MEMBERS), units, half, cost, order)
             for start, (half, order) in zip(starts, held_out, strict=True)
