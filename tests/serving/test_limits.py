@@ -83,6 +83,33 @@ def test_bodies_of_many_values_are_refused_before_they_are_parsed(serve, kind):
     assert peak < 10 * len(body) + 20_000_000  # the values would take 30 to 100 times their text
 
 
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"row":{"weight":"' + b"a" * 2_000_000 + b'"}}', 413),
+        (b'{"row":{"weight":1}}' + b" " * 2_000_000 + b"}", 400),
+        (b'{"row":{"weight":1}}' + b" " * 2_000_000, 200),
+    ],
+)
+def test_a_body_is_forgotten_with_its_answer(serve, body, status):
+    import gc
+    import tracemalloc
+
+    client = serve("cars")
+    client.post("/predict", json={"row": CARS[0]})
+    gc.collect()
+    gc.disable()  # bodies are few objects, so a collection may be far away
+    tracemalloc.start()
+    try:
+        for _ in range(10):
+            assert client.post("/predict", content=body).status_code == status
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert kept < 4 * len(body)  # threads may still hold the last one
+
+
 def test_texts_may_have_braces_and_commas():
     body = json.dumps({"rows": [{"town": '{[,:"\\' * 40}] * 200}).encode()
     assert len(parse_json(body, limits=RowLimits(200, 1400))["rows"]) == 200

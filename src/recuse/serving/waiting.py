@@ -60,6 +60,7 @@ async def run_in_thread(request: Request, threads: Executor, work: Callable[[Cal
         caller.gone = True
         working.cancel()
         closing.cancel()
+        del working  # it has the error, which has this frame: a circle that would keep the body until a collection
 
 
 async def _closed(request: Request) -> None:
