@@ -69,6 +69,16 @@ def test_a_large_head_gets_one_sentence(service):
     assert b'{"error": "the head of a request may have at most 32768 bytes"}' in answer
 
 
+def test_answers_before_the_application_are_neither_stored_nor_guessed_about(service):
+    for sent in (REQUEST + b"X-A: " + b"b" * 40_000, REQUEST, b"no HTTP\r\n\r\n"):
+        with connect(service[1]) as connection:
+            connection.sendall(sent)
+            head, _, body = rest(connection).partition(b"\r\n\r\n")
+        assert b"\r\ncache-control: no-store" in head, sent
+        assert b"\r\nx-content-type-options: nosniff" in head, sent
+        assert body.startswith(b'{"error": "'), sent
+
+
 def test_a_head_of_ordinary_size_is_answered(service):
     client, _ = service
     assert client.get("/models", headers={"X-Trace": "a" * 20_000}).status_code == 200
@@ -129,6 +139,10 @@ def test_what_was_refused_is_counted_and_logged_without_its_content(models):
             with connect(address) as connection:
                 connection.sendall(REQUEST + b"X-Secret: hush" + b"h" * 40_000)
                 rest(connection)
+        for sent in (b"hush\r\n\r\n", REQUEST + b"Upgrade: hush\r\nConnection: Upgrade, close\r\n\r\n") * 3:
+            with connect(address) as connection:
+                connection.sendall(sent)
+                rest(connection)
         with connect(address) as connection:
             connection.sendall(REQUEST)
             rest(connection)
@@ -138,7 +152,9 @@ def test_what_was_refused_is_counted_and_logged_without_its_content(models):
         server.terminate()
         log = server.communicate(timeout=PATIENCE)[1]
     assert 'recuse_refused_total{reason="head"} 3.0' in counts
+    assert 'recuse_refused_total{reason="protocol"} 3.0' in counts
     assert 'recuse_refused_total{reason="unfinished"} 1.0' in counts
     assert log.count("closed a request with too large a head from 127.0.0.1") == 1
     assert "closed a request that was not sent" in log
+    assert len([line for line in log.splitlines() if "WARNING" in line]) == 3
     assert "hush" not in log

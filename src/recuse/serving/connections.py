@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from asyncio import BaseTransport, TimerHandle
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from recuse.serving.errors import error_response
+from recuse.serving.errors import DEFAULT_HEADERS, error_response
 
 __all__ = ["ConnectionLimits", "LimitedProtocol"]
 
@@ -69,6 +70,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def __init__(self, limits: ConnectionLimits, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
+        self.logger = logging.getLogger(__name__)
         self._limits = limits
         self._stage = _WAITING
         self._head_received = self._head_parsed = self._body_parsed = self._body_received = 0
@@ -171,6 +173,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self._deadline = self.loop.time() + self._limits.message_seconds
         super().on_response_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer to bytes that are not HTTP, and close the connection."""
+        self._answer(400, "the request must be HTTP/1.1")
+        self.app_state["refusals"].note("protocol", "closed a connection that sent no HTTP", self.client)
+        self.transport.close()
+
     def _expect_rest(self) -> None:
         """Wait for the rest of the head, or for the body and the answer; after stray bytes, for a request."""
         waits_for_head = self._stage is _HEAD or (self._stage is _COMPLETE and self._answered)
@@ -219,7 +227,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _answer(self, status: int, sentence: str) -> None:
         """Answer with an error before the application has seen a request."""
         response = error_response(status, sentence, {"Connection": "close"})
-        head = b"".join(b"%s: %s\r\n" % pair for pair in response.raw_headers)
+        head = b"".join(b"%s: %s\r\n" % pair for pair in (*response.raw_headers, *DEFAULT_HEADERS))
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(response.body))
 
     def _close(self, reason: str, what: str) -> None:

@@ -8,7 +8,10 @@ from typing import Any
 
 from fastapi import Response
 
-__all__ = ["RequestError", "error_response", "shown"]
+__all__ = ["DEFAULT_HEADERS", "RequestError", "error_response", "shown"]
+
+# Every answer has these headers: it is not to be stored, nor its type to be guessed.
+DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 class RequestError(Exception):

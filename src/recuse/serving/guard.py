@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recuse.serving.access import Key, Keys, host_is_allowed, is_other_site, role_for
-from recuse.serving.errors import RequestError, error_response
+from recuse.serving.errors import DEFAULT_HEADERS, RequestError, error_response
 from recuse.serving.rates import RateLimit
 from recuse.serving.refusals import Refusals
 from recuse.serving.settings import Settings
@@ -221,13 +221,10 @@ def _too_large(most: int) -> RequestError:
     return RequestError(413, f"the body of a request may have at most {most} bytes", reason="size")
 
 
-_DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-
-
 def _with_defaults(headers: Any) -> list[tuple[bytes, bytes]]:
-    """Return headers with those that every answer has: it is not to be stored, nor its type to be guessed."""
+    """Return headers with those that every answer has."""
     given = dict(headers)
-    return [*headers, *[pair for pair in _DEFAULT_HEADERS if pair[0] not in given]]
+    return [*headers, *[pair for pair in DEFAULT_HEADERS if pair[0] not in given]]
 
 
 def _given_key(headers: Mapping[str, str]) -> bytes:

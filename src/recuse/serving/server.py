@@ -144,6 +144,11 @@ _LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(message)s"}},
     "handlers": {"stderr": _HANDLER},
     "loggers": {
-        name: {"handlers": ["stderr"], "level": "INFO", "propagate": False} for name in ("uvicorn", "recuse.serving")
+        **{
+            name: {"handlers": ["stderr"], "level": "INFO", "propagate": False}
+            for name in ("uvicorn", "recuse.serving")
+        },
+        # uvicorn warns here of every request that is not HTTP, which anybody can send
+        "recuse.serving.connections": {"level": "ERROR"},
     },
 }
