@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import recuse
-from recuse.cli.inputs.methods import Method
+from recuse.cli.methods import Method
 
 
 def fit(folder, *options, data="messy.csv"):

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import recuse
+from recuse.cli.answers import add_reviews
 from recuse.cli.app import app
-from recuse.cli.inputs.columns import Roles, labelled_table
-from recuse.cli.inputs.reviews import add_reviews
+from recuse.cli.tables import Roles, labelled_table
 from recuse.reviews import ReviewQueue
 from recuse.reviews.learning import answered_rows, capped, effective_rows
 from review_runs import answer_all, record, rooms

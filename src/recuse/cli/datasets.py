@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recuse.cli.printing import Output, table_of
 from recuse.usage_errors import UsageError, one_sentence_errors
 
 if TYPE_CHECKING:
@@ -33,46 +34,31 @@ def datasets(
       recuse datasets auto_mpg -o cars.csv
     """  # noqa: D301
     with one_sentence_errors():
-        from rich.console import Console
-
         from recuse.datasets.tables import load
 
         if output is not None and name is None:
             raise UsageError("-o needs the name of a data set, such as: recuse datasets auto_mpg -o cars.csv")
         if name is None:
-            Console().print(_overview())
+            Output().say(_overview())
         elif output is None:
-            _describe(load(name))
+            Output().facts({field: str(getattr(load(name), field)) for field in _FIELDS}, width=12)
         else:
             _write(load(name), output)
 
 
 def _overview() -> Table:
-    from rich.table import Table
-
     from recuse.datasets.tables import load, names
 
-    table = Table("name", "rows", "columns", "target", "costs in the paper", header_style="bold")
-    for name in names():
-        data = load(name)
+    lines = []
+    for data in map(load, names()):
         costs = " ".join(f"{cost:g}" for cost in data.costs)
-        table.add_row(name, str(len(data.X)), str(data.X.shape[1]), data.target, costs)
-    return table
-
-
-def _describe(data: Dataset) -> None:
-    from rich.console import Console
-
-    console = Console()
-    for field in _FIELDS:
-        console.print(f"[bold]{field:12}[/] {getattr(data, field)}", highlight=False)
+        lines.append(((data.name, str(len(data.X)), str(data.X.shape[1]), data.target, costs), None))
+    return table_of(("name", "rows", "columns", "target", "costs in the paper"), lines)
 
 
 def _write(data: Dataset, output: str) -> None:
     from recuse.files.tables import write_table
 
-    table = data.X.copy()
-    table[data.target] = data.y
-    write_table(table, output)
+    write_table(data.X.assign(**{data.target: data.y}), output)
     if output != "-":
         typer.echo(f"Wrote {len(data.X):,} rows to {output}; the target is {data.target}.")

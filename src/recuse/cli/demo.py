@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recuse.cli.printing.measures import cell
+from recuse.cli.printing import Output, as_text, table_of
 from recuse.extras import import_extra
 from recuse.inspection.savings import saved_per_row
 from recuse.usage_errors import one_sentence_errors
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
 
     from recuse.datasets import Dataset
     from recuse.decision import Decision
 
 __all__ = ["demo"]
 
-# costs near the mean squared error, where rejection saves most; the paper's costs for the other data sets
+# Costs near the mean squared error, where rejection saves most; the paper's costs for the other data sets
 _COSTS = {"concrete": (10.0, 20.0, 30.0)}
-# columns whose groups the page compares
+# Columns whose groups the page compares
 _GROUPS = {
     "abalone": "sex",
     "airfoil": "free_stream_velocity_mps",
@@ -34,6 +33,7 @@ _GROUPS = {
     "concrete": "age_day",
     "housing": "RAD",
 }
+# Processes of AutoRejector.
 _JOBS = 2
 
 
@@ -73,34 +73,31 @@ def _check_writable(folder: Path) -> None:
 
 
 def _run(data: Dataset, output: Path, members: int, epochs: int, time_limit: float | None) -> None:
-    from rich.console import Console
+    import pandas as pd
 
     from recuse import datasets, metrics
 
-    console = Console()
-    (X, _), (X_validation, _), (X_test, y_test) = datasets.split(data, repeat=0)
-    console.print(
-        f"[bold]{data.name}[/]: {data.description}\n"
-        f"{len(X) + len(X_validation)} rows to learn from, {len(X_test)} test rows.\n"
-    )
+    (X, y), (X_validation, y_validation), (X_test, y_test) = parts = datasets.split(data, repeat=0)
+    known, say = (pd.concat([X, X_validation]), pd.concat([y, y_validation])), Output().say
+    say(f"[bold]{data.name}[/]: {data.description}")
+    say(f"{len(known[0])} rows to learn from, {len(X_test)} test rows.\n")
     costs = _COSTS.get(data.name, data.costs)
-    paper = metrics.cost_curve(y_test, _decide_by_paper(data, costs, members, epochs))
-    model, decisions = _decide_by_auto(data, costs, time_limit)
+    name = "paper's method, one network" if members == 1 else f"paper's method, mean of {members} networks"
+    paper = metrics.cost_curve(y_test, _decide_by_paper(parts, costs, members, epochs))
+    model, decisions = _decide_by_auto(known, X_test, costs, time_limit)
     auto = metrics.cost_curve(y_test, decisions)
-    console.print(_comparison_table(paper, auto, _name_of_paper(members)))
-    console.print(_summary(paper, auto, data.target))
-    figure = _save_figure(paper, auto, output, f"the {_name_of_paper(members)}")
-    page = _write_page(model, data, output)
-    console.print(f"\nThe figure of these losses is [bold]{figure}[/].", soft_wrap=True)
-    console.print(f"Open [bold]{page}[/] in a browser: its sliders move the cost and the share of rejected rows.")
+    say(_comparison_table(paper, auto, name))
+    say(_summary(paper, auto, data.target))
+    say(f"\nThe figure of these losses is [bold]{_save_figure(paper, auto, output, f'the {name}')}[/].")
+    page = _write_page(model, data, (X_test, y_test), known, output)
+    say(f"Open [bold]{page}[/] in a browser: its sliders move the cost and the share of rejected rows.")
 
 
-def _decide_by_paper(data: Dataset, costs: Sequence[float], members: int, epochs: int) -> list[Decision]:
+def _decide_by_paper(parts: Any, costs: Sequence[float], members: int, epochs: int) -> list[Decision]:
     """Train an ensemble by the paper's method at each cost, and decide about the test rows."""
-    from recuse import datasets
     from recuse.estimators import RcRRegressor, fit_costs
 
-    (X, y), validation, (X_test, _) = datasets.split(data, repeat=0)
+    (X, y), validation, (X_test, _) = parts
     model = RcRRegressor(recipe="paper", epochs=epochs, n_members=members, random_state=0, verbose=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the table shows where rejection does not pay
@@ -108,54 +105,36 @@ def _decide_by_paper(data: Dataset, costs: Sequence[float], members: int, epochs
     return [fitted.decide(X_test) for fitted in models]
 
 
-def _decide_by_auto(data: Dataset, costs: Sequence[float], time_limit: float | None) -> tuple[Any, list[Decision]]:
-    """Fit AutoRejector once, to the same rows, and decide about the test rows at each cost."""
-    from recuse import datasets
+def _decide_by_auto(
+    known: tuple[Any, Any], X_test: Any, costs: Sequence[float], time_limit: float | None
+) -> tuple[Any, list[Decision]]:
+    """Fit AutoRejector once, to training and validation rows, and decide about the test rows at each cost."""
     from recuse.estimators import AutoRejector
 
-    X, y = _known_rows(data)
-    X_test, _ = datasets.split(data, repeat=0)[2]
     middle = costs[len(costs) // 2]
     model: Any = AutoRejector(cost=middle, time_limit=time_limit, n_jobs=_JOBS, random_state=0, verbose=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a short time limit leaves out candidates
-        model.fit(X, y)
+        model.fit(*known)
     return model, [model.decide(X_test, cost=cost) for cost in costs]
 
 
-def _known_rows(data: Dataset) -> tuple[pd.DataFrame, pd.Series[float]]:
-    """Return training and validation rows together."""
-    import pandas as pd
-
-    from recuse import datasets
-
-    (X, y), (X_validation, y_validation), _ = datasets.split(data, repeat=0)
-    return pd.concat([X, X_validation]), pd.concat([y, y_validation])
-
-
-def _name_of_paper(members: int) -> str:
-    return "paper's method, one network" if members == 1 else f"paper's method, mean of {members} networks"
-
-
-def _comparison_table(paper: pd.DataFrame, auto: pd.DataFrame, name: str) -> Table:
+def _comparison_table(paper: pd.DataFrame, auto: pd.DataFrame, name: str) -> Any:
     """Return a table with one line for each cost.
 
     It has no share of rejected rows of the paper's method. Many scores of its rejectors are near zero, so that the
     share depends on the seed and on how the processor rounds; the loss hardly does. Nor has it a column of differences,
     in which the rounding of both losses would add up.
     """
-    from rich.table import Table
-
     rival = name.replace(", ", ",\n")
-    titles = ("cost", f"{rival}:\nmean loss", "AutoRejector:\nmean loss", "rows\nrejected")
-    table = Table(header_style="bold", title="Mean loss per row: squared error if accepted, cost if rejected")
-    for title in titles:
-        table.add_column(title, justify="right", style="bold green" if "Auto" in title else None)
+    titles = ("cost", f"{rival}:\nmean loss", "[bold green]AutoRejector:\nmean loss[/]", "rows\nrejected")
+    lines = []
     for (_, before), (_, after) in zip(paper.iterrows(), auto.iterrows(), strict=True):
-        losses = [cell("rcr_loss", record["rcr_loss"]) for record in (before, after)]
-        rejected = cell("rejection_rate", after["rejection_rate"])
-        table.add_row(f"{before['cost']:g}", *losses, rejected)
-    return table
+        losses = [as_text("rcr_loss", record["rcr_loss"]) for record in (before, after)]
+        rejected = as_text("rejection_rate", after["rejection_rate"])
+        lines.append(([f"{before['cost']:g}", losses[0], f"[bold green]{losses[1]}[/]", rejected], None))
+    title = "Mean loss per row: squared error if accepted, cost if rejected"
+    return table_of(titles, lines, numbers=titles, title=title)
 
 
 def _summary(paper: pd.DataFrame, auto: pd.DataFrame, target: str) -> str:
@@ -188,12 +167,10 @@ def _save_figure(paper: pd.DataFrame, auto: pd.DataFrame, folder: Path, name: st
     return path
 
 
-def _write_page(model: Any, data: Dataset, folder: Path) -> Path:
+def _write_page(model: Any, data: Dataset, test: tuple[Any, Any], known: tuple[Any, Any], folder: Path) -> Path:
     """Write the page about AutoRejector."""
-    from recuse import datasets, report
+    from recuse import report
 
-    X_test, y_test = datasets.split(data, repeat=0)[2]
     path, title = folder / "report.html", f"{data.name}: what AutoRejector would save"
-    group, training = _GROUPS.get(data.name), _known_rows(data)
-    report.write(model, X_test, y_test, path, group=group, training=training, title=title)
+    report.write(model, *test, path, group=_GROUPS.get(data.name), training=known, title=title)
     return path

@@ -12,76 +12,68 @@ from typing import Annotated, Any
 import typer
 
 import recuse
-from recuse.cli.inputs import options
-from recuse.cli.inputs.columns import (
+from recuse.cli import options
+from recuse.cli.answers import AddedReviews, add_reviews
+from recuse.cli.methods import Method, Preset, Settings, build, check_settings
+from recuse.cli.options import option
+from recuse.cli.printing import (
+    Output,
+    comparison_table,
+    escape,
+    leaderboard_records,
+    leaderboard_table,
+    saved_facts,
+    savings_sentence,
+    size_of,
+)
+from recuse.cli.tables import (
     LabelledTable,
     Roles,
     kinds_of,
     labelled_table,
     row_counters,
+    split_rows,
     table_to_test,
     text_columns,
 )
-from recuse.cli.inputs.costs import CostChoice, required_cost
-from recuse.cli.inputs.held_out import Held, as_decision, split_rows
-from recuse.cli.inputs.methods import Method, Preset, Settings, build, check_settings
-from recuse.cli.inputs.reviews import REVIEW_WEIGHTS, AddedReviews, add_reviews
-from recuse.cli.printing.leaderboard import leaderboard_records, leaderboard_table
-from recuse.cli.printing.measures import comparison_table, savings_sentence
-from recuse.cli.printing.output import Output, counted, short
-from recuse.inspection.savings import saved_per_row
-from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
+from recuse.phrases import counted, short
+from recuse.usage_errors import UsageError
 
 __all__ = ["fit"]
 
-_TEST_SHARE = 0.2  # of methods without out-of-fold results
+# Share of the rows to test on, for methods without out-of-fold results.
+_TEST_SHARE = 0.2
 
 
+@options.command
 def fit(
+    printer: Output,
     data: Annotated[str, typer.Argument(help="Table to train on: CSV, Parquet, Arrow, or - for standard input.")],
-    target: Annotated[list[str], typer.Option(metavar="COLUMN", help="Column to predict; repeat it for several.")],
+    target: Annotated[list[str], option("COLUMN", "Column to predict; repeat it for several.")],
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
-    method: Annotated[Method, typer.Option(metavar="METHOD", help=f"One of {', '.join(Method)}.")] = Method.AUTO,
+    method: Annotated[Method, option("METHOD", f"One of {', '.join(Method)}.")] = Method.AUTO,
     preset: Annotated[
-        Preset, typer.Option(metavar="PRESET", help=f"One of {', '.join(Preset)}: less time or a lower loss.")
+        Preset, option("PRESET", f"One of {', '.join(Preset)}: less time or a lower loss.")
     ] = Preset.DEFAULT,
-    loss: Annotated[str, typer.Option(metavar="LOSS", help="squared, absolute, huber:1.35, pinball:0.9")] = "squared",
-    groups: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column whose equal values keep rows together in folds.")
-    ] = None,
-    weights: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the weights of the rows.")] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; can be repeated.")
-    ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Seconds for the fit, with --method auto.")
-    ] = None,
-    test: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Table to test on, instead of out-of-fold rows.")
-    ] = None,
-    test_share: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="Share of the rows to test on, such as 0.2.")
-    ] = None,
+    loss: Annotated[str, option("LOSS", "squared, absolute, huber:1.35, pinball:0.9")] = "squared",
+    groups: Annotated[str | None, option("COLUMN", "Column whose equal values keep rows together in folds.")] = None,
+    weights: Annotated[str | None, option("COLUMN", "Column with the weights of the rows.")] = None,
+    drop: Annotated[list[str] | None, option("COLUMN", "Column to leave out; can be repeated.")] = None,
+    time_limit: Annotated[float | None, option("SECONDS", "Seconds for the fit, with --method auto.")] = None,
+    test: Annotated[str | None, option("DATA", "Table to test on, instead of out-of-fold rows.")] = None,
+    test_share: Annotated[float | None, option("SHARE", "Share of the rows to test on, such as 0.2.")] = None,
     test_rows: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the rows of --test-share, for recuse certify and recuse report."),
+        Path | None, option("FILE", "Write the rows of --test-share, for recuse certify and recuse report.")
     ] = None,
     with_reviews: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Review queue of recuse serve, whose answers are learned, too.")
+        Path | None, option("FILE", "Review queue of recuse serve, whose answers are learned, too.")
     ] = None,
-    reviews_model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Model of the review queue, if it has several.")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random choices.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Processes, with --method auto or risk.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Model file to write.")] = Path(
-        "model.recuse"
-    ),
+    reviews_model: Annotated[str | None, option("NAME", "Model of the review queue, if it has several.")] = None,
+    seed: Annotated[int, option("N", "Seed of all random choices.")] = 0,
+    jobs: Annotated[int | None, option("N", "Processes, with --method auto or risk.", min=1)] = None,
+    output: Annotated[Path, option("FILE", "Model file to write.", "-o", "--output")] = Path("model.recuse"),
     encoding: options.Encoding = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Train on a table and save the model.
 
@@ -95,28 +87,16 @@ def fit(
       recuse fit cars.csv --target mpg --cost 6 --test-share 0.3 --test-rows fresh.csv -o cars.recuse
       recuse fit cars.csv --target mpg --cost 6 --with-reviews reviews.sqlite -o cars.recuse
     """  # noqa: D301
-    with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
-        choice = required_cost(cost, cost_money, loss)
-        settings = Settings(method, preset, loss, seed, time_limit, jobs, groups is not None)
-        if reviews_model is not None and with_reviews is None:
-            raise UsageError("--reviews-model needs --with-reviews")
-        if test_rows is not None and not test_share:
-            raise UsageError("--test-rows needs --test-share, the share of the rows to write")
-        job = _Job(
-            data,
-            Roles(tuple(target), choice.column, groups, weights, tuple(drop or ())),
-            choice,
-            settings,
-            test,
-            _checked_share(settings, test, test_share),
-            output,
-            encoding,
-            Output(as_json, quiet),
-            with_reviews,
-            reviews_model,
-            test_rows,
-        )
-        job.run()
+    given = options.required_cost(cost, cost_money, loss)
+    settings = Settings(method, preset, loss, seed, time_limit, jobs, groups is not None)
+    if reviews_model is not None and with_reviews is None:
+        raise UsageError("--reviews-model needs --with-reviews")
+    if test_rows is not None and not test_share:
+        raise UsageError("--test-rows needs --test-share, the share of the rows to write")
+    share = _checked_share(settings, test, test_share)
+    roles = Roles(tuple(target), given.column, groups, weights, tuple(drop or ()))
+    held_out = _HeldOut(test, share, test_rows)
+    _Job(printer, data, encoding, roles, given, settings, held_out, with_reviews, reviews_model, output).run()
 
 
 def _checked_share(settings: Settings, test: str | None, share: float | None) -> float:
@@ -130,104 +110,117 @@ def _checked_share(settings: Settings, test: str | None, share: float | None) ->
 
 
 @dataclass(frozen=True)
+class _HeldOut:
+    """The rows to test on: another table, or a share of the rows, which may be written to a file."""
+
+    table: str | None
+    share: float
+    path: Path | None
+
+
+@dataclass(frozen=True)
+class _Result:
+    """How the model did: the measures of some rows, or of none, and the candidates of the blend."""
+
+    rows: str | None
+    count: int
+    measures: dict[str, float] | None
+    leaderboard: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
 class _Job:
     """One run of the command, step by step."""
 
+    printer: Output
     data: str
-    roles: Roles
-    cost: CostChoice
-    settings: Settings
-    test: str | None
-    test_share: float
-    model_path: Path
     encoding: str | None
-    output: Output
-    reviews_path: Path | None = None
-    reviews_model: str | None = None
-    test_rows: Path | None = None
+    roles: Roles
+    cost: options.GivenCost
+    settings: Settings
+    held_out: _HeldOut
+    reviews: Path | None
+    reviews_model: str | None
+    path: Path
 
     def run(self) -> None:
         from recuse.files.atomic import check_writable
 
         self.roles.check()
         for message in check_settings(self.settings):
-            self.output.warn(message)
-        for path in (self.model_path, *([] if self.test_rows is None else [self.test_rows])):
-            check_writable(path)  # before the training, which takes long
-        table, added = self._add_reviews(self._read())
-        table, held = self._held_out(table)
+            self.printer.warn(message)
+        for path in (self.path, self.held_out.path):
+            if path is not None:
+                check_writable(path)  # before the training, which takes long
+        table, added = self._read()
+        table, held = self._divided(table)
         self._describe(table, added)
         model = self._fit(table)
-        held = held or self._out_of_fold(model, table)
-        recuse.save(model, self.model_path)
-        self._report(model, table, held, added)
+        recuse.save(model, self.path)
+        self._print(table, added, self._judge(model, table, held))
 
-    def _read(self) -> LabelledTable:
-        """Return the rows of the table."""
+    def _read(self) -> tuple[LabelledTable, AddedReviews | None]:
+        """Return the rows of the table and, if there is a review queue, what its answers added to them."""
         from recuse.files.names import source_name
         from recuse.files.tables import read_table
 
         frame = read_table(self.data, encoding=self.encoding)
         table = labelled_table(frame, self.roles, source_name(self.data))
         for name in set(row_counters(frame)) & set(table.X.columns) - {self.roles.cost}:
-            self.output.warn(
+            self.printer.warn(
                 f"column {name!r} numbers the rows, so new rows are outside its range: leave it out by --drop"
             )
-        return table
-
-    def _add_reviews(self, table: LabelledTable) -> tuple[LabelledTable, AddedReviews | None]:
-        """Add the answers of the review queue, if there is one."""
-        if self.reviews_path is None:
+        if self.reviews is None:
             return table, None
-        added = add_reviews(table, self.roles, self.reviews_path, self.reviews_model)
+        added = add_reviews(table, self.roles, self.reviews, self.reviews_model)
         if not added.accepted:
-            self.output.warn(
+            self.printer.warn(
                 "no accepted row has an answer, so hard rows are too frequent among the rows to learn from: "
                 "serve with an audit share above 0"
             )
         return added.table, added
 
-    def _held_out(self, table: LabelledTable) -> tuple[LabelledTable, Held | None]:
-        """Return the training rows and the test rows, if there are any."""
+    def _divided(self, table: LabelledTable) -> tuple[LabelledTable, LabelledTable | None]:
+        """Return the training rows and the rows to test on, if there are any."""
         from recuse.files.names import source_name
         from recuse.files.tables import read_table, write_table
 
-        if self.test is not None:
-            other = read_table(self.test, encoding=self.encoding, text_columns=text_columns(table.X))
-            source = source_name(self.test)
-            return table, Held(table_to_test(other, self.roles, source), f"rows of {source}")
-        if self.test_share > 0:
-            table, rest = split_rows(table, self.test_share, self.settings.seed)
-            if self.test_rows is not None:
-                write_table(rest.to_frame(), str(self.test_rows))
-            return table, Held(rest, self._named("held-out rows, which the model was not fitted to"))
-        return table, None
+        held = self.held_out
+        if held.table is not None:
+            other = read_table(held.table, encoding=self.encoding, text_columns=text_columns(table.X))
+            return table, table_to_test(other, self.roles, source_name(held.table))
+        if held.share == 0:
+            return table, None
+        table, rest = split_rows(table, held.share, self.settings.seed)
+        if held.path is not None:
+            write_table(rest.to_frame(), str(held.path))
+        return table, rest
+
+    def _kinds(self, table: LabelledTable) -> dict[str, int]:
+        return kinds_of(table.X.drop(columns=self.roles.cost or [], errors="ignore"))
 
     def _describe(self, table: LabelledTable, added: AddedReviews | None) -> None:
-        from recuse.files.names import source_name
-
-        say = self.output.say
-        kinds = kinds_of(table.X.drop(columns=self.roles.cost or [], errors="ignore"))
+        kinds, names = self._kinds(table), short(list(self.roles.targets))
         listed = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-        names = short(list(self.roles.targets))
         left_out = f"; {counted(table.left_out, 'row')} without a target left out" if table.left_out else ""
-        more = {} if added is None else {"reviews": added.describe()}
         facts = {
-            "data": f"{source_name(self.data)}, {counted(len(table), 'training row')}{left_out}",
+            "data": f"{table.source}, {counted(len(table), 'training row')}{left_out}",
             "target": names,
             "features": f"{sum(kinds.values())} columns: {listed}",
             "cost": self.cost.describe(self.settings.loss, names),
             "method": f"{self.settings.method}, preset {self.settings.preset}, {self.settings.loss} loss",
+            "reviews": None if added is None else added.describe(),
+            "groups": self.roles.groups,
+            "weights": self.roles.weights,
+            "dropped": short([*self.roles.dropped]),
         }
-        others = {"groups": self.roles.groups, "weights": self.roles.weights, "dropped": short([*self.roles.dropped])}
-        for name, fact in {**facts, **more, **{name: text for name, text in others.items() if text}}.items():
-            say(options.fact(name, fact))
+        self.printer.facts({name: fact for name, fact in facts.items() if fact})
 
     def _fit(self, table: LabelledTable) -> Any:
-        model = build(self.settings, self.cost.value, verbose=not self.output.silent)
+        model = build(self.settings, self.cost.value, verbose=not self.printer.silent)
         extra = {"sample_weight": table.weights, "groups": table.groups}
         given = {name: values for name, values in extra.items() if values is not None}
-        with self.output.warnings_as_lines(), self._progress():
+        with self.printer.warnings_as_lines(), self._progress():
             return model.fit(table.X, table.y, **given)
 
     @contextmanager
@@ -236,56 +229,73 @@ class _Job:
         from rich.console import Console
 
         console = Console(stderr=True)
-        if self.output.silent or self.settings.shows_progress or not console.is_terminal:
+        if self.printer.silent or self.settings.shows_progress or not console.is_terminal:
             yield
         else:
             with console.status("fitting"):
                 yield
 
-    def _out_of_fold(self, model: Any, table: LabelledTable) -> Held | None:
-        if not hasattr(model, "out_of_fold_"):
-            return None
-        name = self._named("out-of-fold rows: models that were not fitted to a row decide about it")
-        return Held(table, name, model.out_of_fold_)
-
-    def _named(self, rows: str) -> str:
-        return rows if self.reviews_path is None else f"{rows}; {REVIEW_WEIGHTS}"
-
-    def _report(self, model: Any, table: LabelledTable, held: Held | None, added: AddedReviews | None) -> None:
-        say, measures, money = self.output.say, None, self.cost.money
-        if held is not None:
-            with self.output.warnings_as_lines():
-                decision, target, weight = as_decision(model, held)
-            measures = decision.evaluate(target, sample_weight=weight)
-            say(f"\nResult on {len(decision):,} {options.escaped(held.name)}")
-            say(comparison_table(measures, money))
+    def _judge(self, model: Any, table: LabelledTable, held: LabelledTable | None) -> _Result:
+        """Measure the model on the rows to test on or, without these, on its out-of-fold rows."""
         records = leaderboard_records(getattr(model, "leaderboard_", None))
-        if records:
-            say(leaderboard_table(records))
-        if measures is not None:
-            say(savings_sentence(measures, self.settings.loss, money))
-        path = shlex.quote(str(self.model_path))
-        say(f"\nSaved [bold]{options.escaped(path)}[/] ({options.size_of(self.model_path)}).")
-        say(f"Next: [bold]recuse predict {options.escaped(path)} NEW.csv -o decisions.csv[/]")
-        reviews = None if added is None else {name: fact for name, fact in vars(added).items() if name != "table"}
-        self.output.finish({**self._result(table, held, measures, records), "reviews": reviews})
+        if held is None and not hasattr(model, "out_of_fold_"):
+            return _Result(None, 0, None, records)
+        rows = table if held is None else held
+        weights = rows.weights if rows.judge_weights is None else rows.judge_weights
+        if held is None:
+            name = "out-of-fold rows: models that were not fitted to a row decide about it"
+            decision, y, known = _out_of_fold(model)
+            weights = None if weights is None else weights.to_numpy()[known]
+        else:
+            name = "held-out rows, which the model was not fitted to"
+            with self.printer.warnings_as_lines():
+                decision, y = model.decide(held.X), held.y
+        if self.held_out.table is not None:
+            name = f"rows of {rows.source}"
+        elif self.reviews is not None:
+            name += "; weighted by the rows of the table and of the service that they represent"
+        return _Result(name, len(decision), decision.evaluate(y, sample_weight=weights), records)
 
-    def _result(self, table: LabelledTable, held: Held | None, measures: Any, records: list[dict[str, Any]]) -> Any:
-        money = self.cost.money
-        scale = 1.0 if money is None else money.per_unit
-        return {
-            "model": str(self.model_path),
-            "rows": len(table),
-            "rows_without_target": table.left_out,
-            "columns": kinds_of(table.X.drop(columns=self.roles.cost or [], errors="ignore")),
-            "targets": list(self.roles.targets),
-            "cost": self.cost.value,
-            "method": str(self.settings.method),
-            "preset": str(self.settings.preset),
-            "loss": self.settings.loss,
-            "evaluated_on": None if held is None else held.name,
-            "measures": measures,
-            "saved_per_1000_rows": None if measures is None else 1000 * scale * saved_per_row(measures),
-            "saved_unit": f"{self.settings.loss} loss" if money is None else "money",
-            "leaderboard": records,
-        }
+    def _print(self, table: LabelledTable, added: AddedReviews | None, result: _Result) -> None:
+        say, measures, prices = self.printer.say, result.measures, self.cost.prices
+        if measures is not None:
+            say(f"\nResult on {result.count:,} {escape(str(result.rows))}")
+            say(comparison_table(measures, prices))
+        if result.leaderboard:
+            say(leaderboard_table(result.leaderboard))
+        if measures is not None:
+            say(savings_sentence(measures, self.settings.loss, prices))
+        path = escape(shlex.quote(str(self.path)))
+        say(f"\nSaved [bold]{path}[/] ({size_of(self.path)}).")
+        say(f"Next: [bold]recuse predict {path} NEW.csv -o decisions.csv[/]")
+        self.printer.finish(
+            {
+                "model": str(self.path),
+                "rows": len(table),
+                "rows_without_target": table.left_out,
+                "columns": self._kinds(table),
+                "targets": list(self.roles.targets),
+                "cost": self.cost.value,
+                "method": str(self.settings.method),
+                "preset": str(self.settings.preset),
+                "loss": self.settings.loss,
+                "evaluated_on": result.rows,
+                "measures": measures,
+                **saved_facts(measures, self.settings.loss, prices),
+                "leaderboard": result.leaderboard,
+                "reviews": None if added is None else added.facts(),
+            }
+        )
+
+
+def _out_of_fold(model: Any) -> tuple[Any, Any, Any]:
+    """Return the decisions about the rows that have an out-of-fold result, their targets, and which rows these are."""
+    from recuse.decision import Decision
+
+    known = model.out_of_fold_.notna().all(axis=1).to_numpy()
+    table = model.out_of_fold_[known]
+    prediction, target = (table.filter(regex=f"^{name}(_|$)").to_numpy() for name in ("prediction", "target"))
+    if prediction.shape[1] == 1:
+        prediction, target = prediction[:, 0], target[:, 0]
+    cost = table["cost"].to_numpy()
+    return Decision(prediction, table["score"] > 0, table["score"], cost, loss=model.loss_), target, known

@@ -1,34 +1,39 @@
-"""The command `recuse inspect`: say what a model file is."""
+"""The commands `recuse inspect` and `recuse export`: what a model file is, and the graph that it holds."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from recuse.cli.inputs import options
-from recuse.cli.printing.leaderboard import leaderboard_records, leaderboard_table
-from recuse.cli.printing.output import Output, counted, short
-from recuse.usage_errors import UNUSABLE, one_sentence_errors
+from recuse.cli import options
+from recuse.cli.options import option
+from recuse.cli.printing import Output, escape, leaderboard_records, leaderboard_table, size_of, table_of
+from recuse.phrases import counted, short
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from recuse.model_file.schema import ColumnSchema, TableSchema
+    from recuse.model_file.schema import ColumnSchema
     from recuse.model_file.served import ServedModel
 
-__all__ = ["inspect"]
+__all__ = ["export", "inspect"]
 
 _SHOWN_LEVELS = 6
+_INPUTS = {
+    "number": "a number; NaN is a missing value",
+    "date": "microseconds since 1970-01-01; -2^63 (NaT) is a missing value",
+    "category": "a category as text; {missing} is a missing value",
+}
+_OUTPUTS = {
+    "prediction": "the prediction",
+    "expected_loss": "the loss to expect, in the units of the cost",
+    "score": "rows with a score above 0 are accepted",
+    "accepted": "whether to accept the prediction",
+}
 
 
-def inspect(
-    model: Annotated[Path, typer.Argument(help="Model file of recuse fit or recuse.save.")],
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
-) -> None:
+@options.command
+def inspect(printer: Output, model: options.Model) -> None:
     """Say what a model file is: estimator, cost, columns, training, versions.
 
     \b
@@ -36,28 +41,21 @@ def inspect(
       recuse inspect cars.recuse
       recuse inspect cars.recuse --json
     """  # noqa: D301
-    with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
-        from recuse import load
-
-        served, output = load(model), Output(as_json)
-        digest = hashlib.sha256(model.read_bytes()).hexdigest()
-        _print(model, served, digest, output)
-        records = leaderboard_records(served.leaderboard)
-        facts = {"file": str(model), "bytes": model.stat().st_size, "sha256": digest, **served.info()}
-        output.finish({**facts, "leaderboard": records})
-
-
-def _print(path: Path, model: ServedModel, digest: str, output: Output) -> None:
+    from recuse import load
     from recuse.model_file.schema import TableSchema
 
-    for name, text in _facts(path, model, digest).items():
-        output.say(options.fact(name, text))
-    if isinstance(model.schema, TableSchema):
-        output.say()
-        output.say(_columns(model.schema))
-    records = leaderboard_records(model.leaderboard)
+    served, digest = load(model), hashlib.sha256(model.read_bytes()).hexdigest()
+    records = leaderboard_records(served.leaderboard)
+    printer.facts(_facts(model, served, digest))
+    if isinstance(served.schema, TableSchema):
+        used = [column for column in served.schema.columns if column.kind != "unused"]
+        printer.say()
+        lines = map(_line, served.schema.columns)
+        printer.say(table_of(("column", "kind", "in training"), lines, title=f"Columns ({len(used)} used)"))
     if records:
-        output.say(leaderboard_table(records))
+        printer.say(leaderboard_table(records))
+    facts = {"file": str(model), "bytes": model.stat().st_size, "sha256": digest, **served.info()}
+    printer.finish({**facts, "leaderboard": records})
 
 
 def _facts(path: Path, model: ServedModel, digest: str) -> dict[str, str]:
@@ -66,7 +64,7 @@ def _facts(path: Path, model: ServedModel, digest: str) -> dict[str, str]:
     libraries = ", ".join(f"{name} {version}" for name, version in info["libraries"].items())
     certificates = " ".join(f"({number}) {each}" for number, each in enumerate(model.certificates, start=1))
     return {
-        "file": f"{path}, {options.size_of(path)}, format version {info['format_version']}",
+        "file": f"{path}, {size_of(path)}, format version {info['format_version']}",
         "model": f"{model.estimator}, {model.loss_.name} loss",
         "target": short(list(names)) if names else counted(info["targets"]["count"], "target") + " without a name",
         "cost": _cost(model),
@@ -94,21 +92,8 @@ def _cost(model: ServedModel) -> str:
     return f"{text}, in units of the {model.loss_.name} loss; {other}"
 
 
-def _columns(schema: TableSchema) -> Table:
-    from rich.table import Table
-
-    used = [column for column in schema.columns if column.kind != "unused"]
-    title = f"Columns ({len(used)} used)"
-    table = Table("column", "kind", "in training", title=title, title_justify="left", header_style="bold")
-    for column in schema.columns:
-        kind = "not used" if column.kind == "unused" else column.kind
-        style = "dim" if column.kind == "unused" else None
-        table.add_row(options.escaped(str(column.name)), kind, options.escaped(_values(column)), style=style)
-    return table
-
-
-def _values(column: ColumnSchema) -> str:
-    """Return what the training rows had in a column."""
+def _line(column: ColumnSchema) -> tuple[list[str], str | None]:
+    """Return what the training rows had in a column, as a line of a table."""
     match column.kind:
         case "number":
             text = f"{column.low:g} to {column.high:g}"
@@ -118,11 +103,68 @@ def _values(column: ColumnSchema) -> str:
             names = [level.text for level in column.levels if level.seen]
             text = f"{counted(len(names), 'category', 'categories')}: {short(names, _SHOWN_LEVELS)}"
         case _:
-            return column.reason
-    return f"{text}; also missing values" if column.had_missing else text
+            return [escape(str(column.name)), "not used", escape(column.reason)], "dim"
+    gaps = "; also missing values" if column.had_missing else ""
+    return [escape(str(column.name)), column.kind, escape(f"{text}{gaps}")], None
 
 
 def _day(seconds: float | None) -> str:
     import numpy as np
 
     return str(np.datetime64(int(seconds or 0), "s").astype("datetime64[D]"))
+
+
+@options.command
+def export(
+    printer: Output,
+    model: options.Model,
+    onnx: Annotated[Path, option("FILE", "ONNX file to write.")],
+) -> None:
+    """Write the bare ONNX graph, which any ONNX Runtime can run, and print its inputs and outputs.
+
+    \b
+    Examples:
+      recuse export cars.recuse --onnx cars.onnx
+      recuse export cars.recuse --onnx cars.onnx --json
+    """  # noqa: D301
+    from recuse import load
+    from recuse.files.atomic import new_file
+    from recuse.model_file.session import open_session
+
+    served = load(model)
+    with new_file(onnx) as file:
+        file.write(served.onnx_graph())
+    session = open_session(served.onnx_graph())
+    described = {
+        "inputs": list(_described(session.get_inputs(), _meanings(served))),
+        "outputs": list(_described(session.get_outputs(), _OUTPUTS)),
+    }
+    for title, records in described.items():
+        lines = [
+            ((escape(each["name"]), each["type"], " x ".join(map(str, each["shape"])), escape(each["meaning"])), None)
+            for each in records
+        ]
+        printer.say(table_of(("name", "type", "shape", "meaning"), lines, title=title.capitalize()))
+    printer.say(f"Saved [bold]{escape(str(onnx))}[/] ({size_of(onnx)}).")
+    printer.finish({"onnx": str(onnx), **described})
+
+
+def _described(values: Any, meanings: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Return the inputs or the outputs of a graph with their meaning."""
+    for value in values:
+        kind = value.type.removeprefix("tensor(").removesuffix(")")
+        shape = ["rows" if not isinstance(size, int) else size for size in value.shape]
+        yield {"name": value.name, "type": kind, "shape": shape, "meaning": meanings[value.name]}
+
+
+def _meanings(model: ServedModel) -> dict[str, str]:
+    from recuse.model_file.schema import ImageSchema
+
+    cost = {"cost": f"the cost of rejecting the row, in units of the {model.loss_.name} loss"}
+    schema = model.schema
+    if isinstance(schema, ImageSchema):
+        return {**cost, "image": "images: channels, height, width"}
+    if schema.matrix is not None:
+        return {**cost, schema.matrix: "all columns as numbers, in the order of training; NaN is a missing value"}
+    used = [column for column in schema.columns if column.kind != "unused"]
+    return {**cost, **{each.input: _INPUTS[each.kind].format(missing=repr(each.missing)) for each in used}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recuse.cli.inputs import options
-from recuse.cli.inputs.costs import parse_cost
-from recuse.cli.printing.output import Output, counted, short
-from recuse.usage_errors import INTERRUPTED, UNUSABLE, UsageError, one_sentence_errors, print_error
+from recuse.cli import options
+from recuse.cli.options import flag, option
+from recuse.cli.printing import Output, escape, table_of
+from recuse.phrases import counted, short
+from recuse.usage_errors import INTERRUPTED, UsageError, print_error
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
 
-    from recuse.scoring.file_run import Engine, Run
+    from recuse.scoring.file_run import Run
     from recuse.scoring.summary import ScoringSummary
 
 __all__ = ["predict"]
@@ -27,35 +29,26 @@ __all__ = ["predict"]
 _SHOWN_ROWS = 10
 
 
+@options.command
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model file of recuse fit or recuse.save.")],
+    printer: Output,
+    model: options.Model,
     data: Annotated[
-        str,
-        typer.Argument(help="Table with new rows: CSV, Parquet, Arrow, a folder of Parquet files, or - for stdin."),
+        str, typer.Argument(help="Table with new rows: CSV, Parquet, Arrow, a folder of Parquet files, or - for stdin.")
     ],
     output: Annotated[
-        str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Table or folder, or - for CSV on standard output."),
+        str | None, option("FILE", "Table or folder, or - for CSV on standard output.", "-o", "--output")
     ] = None,
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
     certificate: options.Certificate = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Column of the data to write, too; can be repeated.")
-    ] = None,
-    keep_all: Annotated[bool, typer.Option("--keep-all", help="Write all columns of the data, too.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes; by default one for small files, else all cores.")
-    ] = None,
+    keep: Annotated[list[str] | None, option("COLUMN", "Column of the data to write, too; can be repeated.")] = None,
+    keep_all: Annotated[bool, flag("--keep-all", "Write all columns of the data, too.")] = False,
+    jobs: Annotated[int | None, option("N", "Processes; by default one for small files, else all cores.")] = None,
     engine: Annotated[str, typer.Option(help="local, or dask for a cluster; see --scheduler.")] = "local",
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler, such as tcp://127.0.0.1:8786.")
-    ] = None,
+    scheduler: Annotated[str | None, option("ADDRESS", "Dask scheduler, such as tcp://127.0.0.1:8786.")] = None,
     encoding: options.Encoding = None,
     spreadsheet_safe: options.SpreadsheetSafe = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Decide about the rows of a table: the prediction of each, and whether to accept it.
 
@@ -71,185 +64,132 @@ def predict(
       recuse predict cars.recuse - -o - < new.csv | head
       recuse predict cars.recuse 2024/ -o decisions/ --jobs 8
     """  # noqa: D301
-    with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
-        to_stdout = output == "-"
-        if to_stdout and as_json:
-            raise UsageError("--json and -o - both write to standard output: write the decisions to a file")
-        if keep and keep_all:
-            raise UsageError("--keep and --keep-all cannot both be given")
-        choice = parse_cost(cost, cost_money)
-        _check_output(output, spreadsheet_safe=spreadsheet_safe)
-        workers = _engine_choice(jobs, engine, scheduler, output)
-        printer = Output(as_json, quiet, to_stderr=to_stdout)
-        kept = _Kept(tuple(keep or ()), keep_all, spreadsheet_safe)
-        with _resumable(data, output, as_json=as_json):
-            _run(model, data, output, choice, certificate, kept, encoding, workers, printer)
+    target = _Target(output, spreadsheet_safe, jobs, engine, scheduler)
+    if output == "-" and printer.as_json:
+        raise UsageError("--json and -o - both write to standard output: write the decisions to a file")
+    if keep and keep_all:
+        raise UsageError("--keep and --keep-all cannot both be given")
+    given = options.given_cost(cost, cost_money)
+    target.check()
+    printer.to_stderr = output == "-"
+    with _resumable(data, output, as_json=printer.as_json):
+        from recuse.scoring.plan import ModelSource
+        from recuse.scoring.run import open_run
+
+        source = ModelSource.of(model)
+        chosen = options.chosen_cost(source.load(), given, certificate).value
+        wanted: Any = {"cost": chosen, "certificate": certificate, "keep": keep or (), "keep_all": keep_all}
+        with open_run(source, data, **wanted, encoding=encoding, spreadsheet_safe=spreadsheet_safe) as run:
+            _decide(run, target, printer)
 
 
 @dataclass(frozen=True)
-class _Kept:
-    names: tuple[str, ...]
-    all: bool
+class _Target:
+    """Where the decisions are written, and by which processes."""
+
+    output: str | None
     spreadsheet_safe: bool
-
-
-@dataclass(frozen=True)
-class _Workers:
     jobs: int | None
-    engine: Engine
+    engine: str
     scheduler: str | None
 
+    def check(self) -> None:
+        """Raise an error for options that do not fit together."""
+        from recuse.files.names import file_format
 
-def _engine_choice(jobs: int | None, engine: str, scheduler: str | None, output: str | None) -> _Workers:
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs must be >= 1, got {jobs}")
-    if engine == "local":
-        if scheduler is not None:
+        kind, output = "no file", self.output
+        if output is not None:
+            try:
+                kind = "csv" if output.endswith("/") or Path(output).is_dir() else file_format(output)
+            except ValueError as error:
+                raise UsageError(str(error)) from error
+        if self.spreadsheet_safe and kind != "csv":
+            raise UsageError(f"--spreadsheet-safe needs -o with a CSV file, got {output or kind}")
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"--jobs must be >= 1, got {self.jobs}")
+        if self.engine not in ("local", "dask"):
+            raise UsageError(f"--engine must be local or dask, got {self.engine!r}")
+        if self.engine == "local" and self.scheduler is not None:
             raise UsageError("--scheduler needs --engine dask")
-        return _Workers(jobs, "local", None)
-    if engine != "dask":
-        raise UsageError(f"--engine must be local or dask, got {engine!r}")
-    if scheduler is None:
-        raise UsageError("--engine dask needs --scheduler, such as --scheduler tcp://127.0.0.1:8786")
-    if jobs is not None or output in (None, "-"):
-        raise UsageError("--engine dask needs -o with a file, and no --jobs: the cluster has its own workers")
-    return _Workers(None, "dask", scheduler)
+        if self.engine == "dask" and self.scheduler is None:
+            raise UsageError("--engine dask needs --scheduler, such as --scheduler tcp://127.0.0.1:8786")
+        if self.engine == "dask" and (self.jobs is not None or output in (None, "-")):
+            raise UsageError("--engine dask needs -o with a file, and no --jobs: the cluster has its own workers")
 
 
 @contextmanager
 def _resumable(data: str, output: str | None, *, as_json: bool) -> Iterator[None]:
-    """Say after an interruption that the finished parts are kept, if they are."""
+    """Let SIGTERM end the block like Ctrl-C, and say then that the finished parts are kept, if they are."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt  # removes temporary files with rows
+
     try:
-        with _termination_as_interruption():
-            yield
-    except KeyboardInterrupt as interrupt:
+        before: Any = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # only the first thread may handle signals
+        before = None
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
         if data == "-" or output in (None, "-"):
             raise
         print_error("interrupted: the same command continues where this one stopped", as_json=as_json)
-        raise typer.Exit(INTERRUPTED) from interrupt
-
-
-@contextmanager
-def _termination_as_interruption() -> Iterator[None]:
-    """Let SIGTERM end the block like Ctrl-C, so that temporary files with rows are removed."""
-    import signal
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # only the first thread may handle signals
-        yield
-        return
-    try:
-        yield
+        raise typer.Exit(INTERRUPTED) from interruption
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
-def _check_output(output: str | None, *, spreadsheet_safe: bool) -> None:
-    from recuse.files.names import file_format
-
-    kind = "no file"
-    if output is not None:
-        try:
-            kind = "csv" if output.endswith("/") or Path(output).is_dir() else file_format(output)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
-    if spreadsheet_safe and kind != "csv":
-        raise UsageError(f"--spreadsheet-safe needs -o with a CSV file, got {output or kind}")
-
-
-def _run(
-    path: Path,
-    data: str,
-    output: str | None,
-    choice: Any,
-    certificate: int | None,
-    kept: _Kept,
-    encoding: str | None,
-    workers: _Workers,
-    printer: Output,
-) -> None:
-    from recuse.cli.inputs import served_table
-    from recuse.cli.inputs.certified import certified_choice
-    from recuse.cli.inputs.costs import check_money
+def _decide(run: Run, target: _Target, printer: Output) -> None:
+    """Decide about the rows of a run, and print what was found."""
+    from recuse.cli.tables import print_problems, problem_records
     from recuse.files.spreadsheets import formula_warning
-    from recuse.scoring.plan import ModelSource
-    from recuse.scoring.run import open_run
 
-    source = ModelSource.of(path)
-    model = source.load()
-    check_money(choice, model.loss_.name)
-    cost = served_table.chosen_cost(certified_choice(model, certificate, choice), model)
-    served_table.check_cost(cost, model)
-    with open_run(
-        source,
-        data,
-        cost=cost,
-        certificate=certificate,
-        keep=kept.names,
-        keep_all=kept.all,
-        encoding=encoding,
-        spreadsheet_safe=kept.spreadsheet_safe,
-    ) as run:
-        renamed = [name for name, new in zip(run.plan.keep, run.plan.kept_as, strict=True) if name != new]
-        if renamed:
-            names = short(renamed, 10)
-            printer.warn(f"columns of the data with the name of a result are written as input_NAME: {names}")
-        summary, shown = _decisions(run, output, workers, printer)
-        used = {*run.plan.keep, *(each for each in (cost, model.cost_) if isinstance(each, str))}
-    served_table.print_problems(summary.problems, used, printer)
-    if summary.formula_cells and not kept.spreadsheet_safe:
+    plan, output = run.plan, target.output
+    renamed = [name for name, new in zip(plan.keep, plan.kept_as, strict=True) if name != new]
+    if renamed:
+        names = short(renamed, 10)
+        printer.warn(f"columns of the data with the name of a result are written as input_NAME: {names}")
+    summary, shown = _written(run, target, printer)
+    used = {*plan.keep, *(each for each in (plan.cost, run.model.cost_) if isinstance(each, str))}
+    print_problems(summary.problems, used, printer)
+    if summary.formula_cells and not plan.spreadsheet_safe:
         printer.warn(formula_warning(summary.formula_cells))
-    if output is None:
+    if shown is not None and not printer.silent:
         printer.say(_first_rows(shown, summary.rows))
-    _summarise(summary, certificate, output, printer)
+    _summarise(summary, plan.certificate, output, printer)
     printer.finish(
         {
             "rows": summary.rows,
             "accepted": summary.accepted,
             "rejected": summary.rejected,
-            "cost": cost,
-            "certificate": certificate,
+            "cost": plan.cost,
+            "certificate": plan.certificate,
             "output": output,
             "formula_cells": summary.formula_cells,
-            "problems": served_table.problem_records(summary.problems),
-            **({"decisions": shown.to_dict("records")} if output is None else {}),
+            "problems": problem_records(summary.problems),
+            **({} if shown is None else {"decisions": shown.to_dict("records")}),
         }
     )
 
 
-def _decisions(run: Run, output: str | None, workers: _Workers, printer: Output) -> tuple[ScoringSummary, pd.DataFrame]:
+def _written(run: Run, target: _Target, printer: Output) -> tuple[ScoringSummary, pd.DataFrame | None]:
     """Return the summary and, without an output, the decisions to show: all for JSON, else the first ones."""
-    import pandas as pd
-
-    if output is None:
+    if target.output is None:
         return run.collect(None if printer.as_json else _SHOWN_ROWS)
-    if output == "-":
-        import sys
-
+    if target.output == "-":
         sys.stdout.flush()
-        summary = run.write_stream(sys.stdout.buffer, jobs=workers.jobs, progress=not printer.silent)
+        summary = run.write_stream(sys.stdout.buffer, jobs=target.jobs, progress=not printer.silent)
         sys.stdout.flush()  # here an error has a message
-        return summary, pd.DataFrame()
-    summary = run.write(
-        output, jobs=workers.jobs, engine=workers.engine, scheduler=workers.scheduler, progress=not printer.silent
-    )
-    return summary, pd.DataFrame()
+        return summary, None
+    engine: Any = {"jobs": target.jobs, "engine": target.engine, "scheduler": target.scheduler}
+    return run.write(target.output, **engine, progress=not printer.silent), None
 
 
-def _first_rows(result: pd.DataFrame, rows: int) -> Table:
-    from rich.table import Table
-
-    shown = min(rows, _SHOWN_ROWS)
-    table = Table(title=f"First {shown} of {counted(rows, 'row')}", title_justify="left", header_style="bold")
-    for name in result.columns:
-        table.add_column(options.escaped(str(name)), justify="right")
-    for row in result.head(_SHOWN_ROWS).itertuples(index=False):
-        table.add_row(*(_cell(value) for value in row))
-    return table
+def _first_rows(result: pd.DataFrame, rows: int) -> Any:
+    names = [escape(str(name)) for name in result.columns]
+    lines = [([_cell(value) for value in row], None) for row in result.head(_SHOWN_ROWS).itertuples(index=False)]
+    return table_of(names, lines, numbers=names, title=f"First {len(lines)} of {counted(rows, 'row')}")
 
 
 def _cell(value: Any) -> str:
@@ -257,7 +197,7 @@ def _cell(value: Any) -> str:
         return f"{value:.4g}"
     if value is True or value is False or type(value).__name__ == "bool":
         return "[green]yes[/]" if value else "[red]no[/]"
-    return options.escaped(f"{value!s:.40}")
+    return escape(f"{value!s:.40}")
 
 
 def _summarise(summary: ScoringSummary, certificate: int | None, output: str | None, printer: Output) -> None:
@@ -271,4 +211,4 @@ def _summarise(summary: ScoringSummary, certificate: int | None, output: str | N
         f"[bold]{summary.rejected:,} rejected[/] ({summary.rejection_rate:.0%})."
     )
     if output is not None and output != "-":
-        printer.say(f"The decisions are in [bold]{options.escaped(output)}[/].")
+        printer.say(f"The decisions are in [bold]{escape(output)}[/].")

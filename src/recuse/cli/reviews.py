@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from recuse.cli.inputs import options
-from recuse.cli.printing.output import Output, counted
+from recuse.cli import options
+from recuse.cli.options import option
+from recuse.cli.printing import Output, escape, table_of
 from recuse.files.atomic import mode_of
 from recuse.files.names import file_format
-from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from recuse.phrases import counted
+from recuse.usage_errors import UsageError
 
 __all__ = ["reviews"]
 
@@ -29,21 +28,16 @@ _MEASURES = {
 }
 
 
+@options.command
 def reviews(
+    printer: Output,
     queue: Annotated[Path, typer.Argument(help="Review queue of recuse serve.")],
-    export: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the answered rows, with weights: CSV, Parquet, Arrow.")
-    ] = None,
+    export: Annotated[str | None, option("FILE", "Write the answered rows, with weights: CSV, Parquet, Arrow.")] = None,
     delete_before: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Delete all rows recorded before a day, such as 2024-05-01.")
+        str | None, option("DATE", "Delete all rows recorded before a day, such as 2024-05-01.")
     ] = None,
-    version: Annotated[
-        str | None, typer.Option(metavar="VERSION", help="Only rows that this version of a model decided about.")
-    ] = None,
+    version: Annotated[str | None, option("VERSION", "Only rows that this version of a model decided about.")] = None,
     spreadsheet_safe: options.SpreadsheetSafe = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Say what is in a review queue, and estimate losses from the answers.
 
@@ -53,21 +47,20 @@ def reviews(
       recuse reviews reviews.sqlite --export answers.csv
       recuse reviews reviews.sqlite --delete-before 2024-05-01
     """  # noqa: D301
-    with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
-        if export is not None and delete_before is not None:
-            raise UsageError("--export and --delete-before cannot both be given: export first")
-        if version is not None and delete_before is not None:
-            raise UsageError("--version and --delete-before cannot both be given: rows of all versions are deleted")
-        if spreadsheet_safe and (export is None or file_format(export) != "csv"):
-            raise UsageError(f"--spreadsheet-safe needs --export with a CSV file, got {export or 'no file'}")
-        output = Output(as_json, quiet, to_stderr=export == "-")
-        if delete_before is not None:
-            _delete(queue, _day(delete_before), output)
-            return
-        exported = None
-        if export is not None:
-            exported = _export(queue, export, version, output, spreadsheet_safe=spreadsheet_safe)
-        _print(queue, version, export, exported, output)
+    if export is not None and delete_before is not None:
+        raise UsageError("--export and --delete-before cannot both be given: export first")
+    if version is not None and delete_before is not None:
+        raise UsageError("--version and --delete-before cannot both be given: rows of all versions are deleted")
+    if spreadsheet_safe and (export is None or file_format(export) != "csv"):
+        raise UsageError(f"--spreadsheet-safe needs --export with a CSV file, got {export or 'no file'}")
+    printer.to_stderr = export == "-"
+    if delete_before is not None:
+        _delete(queue, _day(delete_before), printer)
+        return
+    exported = None
+    if export is not None:
+        exported = _export(queue, export, version, printer, spreadsheet_safe=spreadsheet_safe)
+    _print(queue, version, export, exported, printer)
 
 
 def _day(text: str) -> date:
@@ -77,16 +70,16 @@ def _day(text: str) -> date:
         raise UsageError(f"--delete-before must be a day such as 2024-05-01, got {text!r:.40}") from error
 
 
-def _delete(queue: Path, day: date, output: Output) -> None:
+def _delete(queue: Path, day: date, printer: Output) -> None:
     from recuse.reviews.retention import delete_before
 
     deleted = delete_before(queue, day)
     rows = counted(deleted.answered + deleted.unanswered, "row")
-    output.say(f"Deleted {rows} recorded before {day} (UTC), {deleted.unanswered:,} of them without an answer.")
-    output.finish({"deleted": vars(deleted)})
+    printer.say(f"Deleted {rows} recorded before {day} (UTC), {deleted.unanswered:,} of them without an answer.")
+    printer.finish({"deleted": vars(deleted)})
 
 
-def _export(queue: Path, path: str, version: str | None, output: Output, *, spreadsheet_safe: bool) -> int:
+def _export(queue: Path, path: str, version: str | None, printer: Output, *, spreadsheet_safe: bool) -> int:
     """Write the answered rows with the permissions of the queue; return their number."""
     from recuse.files.spreadsheets import formula_cells, formula_warning, without_formulas
     from recuse.files.tables import write_table
@@ -95,54 +88,47 @@ def _export(queue: Path, path: str, version: str | None, output: Output, *, spre
     table = export_table(queue, version)
     formulas = formula_cells(table) if file_format(path) == "csv" else 0
     if formulas and not spreadsheet_safe:
-        output.warn(formula_warning(formulas))
+        printer.warn(formula_warning(formulas))
     write_table(without_formulas(table) if spreadsheet_safe else table, path, mode=mode_of(queue))
     return len(table)
 
 
-def _print(queue: Path, version: str | None, export: str | None, exported: int | None, output: Output) -> None:
+def _print(queue: Path, version: str | None, export: str | None, exported: int | None, printer: Output) -> None:
     from recuse.reviews.summary import summary_of
 
     summary = summary_of(queue, version)
     if version is not None and not summary["models"]:
         raise ValueError(f"{queue} has no rows of version {version!r}")
-    output.say(options.fact("queue", str(queue)))
     counts = f"{summary['waiting']:,} waiting, {summary['held']:,} held by reviewers, {summary['answered']:,} answered"
-    output.say(options.fact("rows", counts))
+    printer.facts({"queue": str(queue), "rows": counts})
     for model in summary["models"]:
-        _print_model(model, output)
+        _print_model(model, printer)
     if exported is not None:
-        output.say(f"\nWrote [bold]{options.escaped(str(export))}[/] ({counted(exported, 'answer')}).")
-    output.finish({"queue": str(queue), **summary, "exported": exported})
+        printer.say(f"\nWrote [bold]{escape(str(export))}[/] ({counted(exported, 'answer')}).")
+    printer.finish({"queue": str(queue), **summary, "exported": exported})
 
 
-def _print_model(model: dict[str, Any], output: Output) -> None:
+def _print_model(model: dict[str, Any], printer: Output) -> None:
     rows = model["accepted"] + model["rejected"]
     share = f" ({model['rejected'] / rows:.1%})" if rows else ""
     audits, rejections = model["audits"], model["rejections"]
-    output.say()
-    output.say(options.fact("model", f"{model['name']}, version {', '.join(model['versions'])}, {model['loss']} loss"))
-    output.say(options.fact("decided", f"{rows:,} rows, {model['rejected']:,} rejected{share}"))
-    output.say(options.fact("rejected", f"{rejections['answered']:,} of {rejections['recorded']:,} answered"))
-    output.say(options.fact("accepted", f"{audits['drawn']:,} drawn at random, {audits['answered']:,} answered"))
-    output.say(_estimates(model["estimates"]))
+    printer.say()
+    printer.facts(
+        {
+            "model": f"{model['name']}, version {', '.join(model['versions'])}, {model['loss']} loss",
+            "decided": f"{rows:,} rows, {model['rejected']:,} rejected{share}",
+            "rejected": f"{rejections['answered']:,} of {rejections['recorded']:,} answered",
+            "accepted": f"{audits['drawn']:,} drawn at random, {audits['answered']:,} answered",
+        }
+    )
+    columns = ("estimate", "value", "95% interval", "answers")
+    lines = [(_estimate(name, model["estimates"][name]), None) for name in _MEASURES]
+    printer.say(table_of(columns, lines, numbers=columns[1:]))
     for note in model["notes"]:
-        output.say(options.escaped(f"Note: {note}"))
+        printer.say(escape(f"Note: {note}"))
 
 
-def _estimates(estimates: dict[str, dict[str, Any]]) -> Table:
-    from rich.table import Table
-
-    table = Table("estimate", "value", "95% interval", "answers", header_style="bold")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for name, words in _MEASURES.items():
-        found = estimates[name]
-        as_rate = name.endswith("rate")
-        value, low, high = (_number(found[part], as_rate) for part in ("value", "low", "high"))
-        table.add_row(words, value, f"{low} to {high}", f"{found['answers']:,}")
-    return table
-
-
-def _number(value: float | None, as_rate: bool) -> str:
-    return "-" if value is None else f"{value:.1%}" if as_rate else f"{value:.4g}"
+def _estimate(name: str, found: dict[str, Any]) -> list[str]:
+    kind = ".1%" if name.endswith("rate") else ".4g"
+    value, low, high = ("-" if found[part] is None else f"{found[part]:{kind}}" for part in ("value", "low", "high"))
+    return [_MEASURES[name], value, f"{low} to {high}", f"{found['answers']:,}"]

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from recuse.cli.inputs import options
+from recuse.cli import options
+from recuse.cli.options import flag, option
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 __all__ = ["serve"]
@@ -24,38 +25,29 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
-    queue: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of the review queue, which keeps rejected rows.")
-    ] = None,
+    queue: Annotated[Path | None, option("FILE", "File of the review queue, which keeps rejected rows.")] = None,
     audit_share: Annotated[
         float, typer.Option(min=0, max=1, help="Share of accepted rows that go to the review queue at random.")
     ] = 0.02,
     training: Annotated[
-        list[str] | None,
-        typer.Option(metavar="[MODEL=]FILE", help="Table of training rows, to explain decisions; can be repeated."),
+        list[str] | None, option("[MODEL=]FILE", "Table of training rows, to explain decisions; can be repeated.")
     ] = None,
     certificate: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[MODEL=]N",
-            help="Decide at the threshold of certificate N of the file, counted from 1; can be repeated.",
-        ),
+        option("[MODEL=]N", "Decide at the threshold of certificate N of the file, counted from 1; can be repeated."),
     ] = None,
     api_key_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"File with a key for everything; or set {_KEY_VARIABLE}.")
+        Path | None, option("FILE", f"File with a key for everything; or set {_KEY_VARIABLE}.")
     ] = None,
     keys: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="TOML file with keys by role, [score], [review], [metrics] and [admin], and by name."
-        ),
+        option("FILE", "TOML file with keys by role, [score], [review], [metrics] and [admin], and by name."),
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen at an address that others can reach without any key.")
+        bool, flag("--insecure", "Listen at an address that others can reach without any key.")
     ] = False,
     allowed_hosts: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Name that requests may use for this service; can be repeated."),
+        list[str] | None, option("NAME", "Name that requests may use for this service; can be repeated.")
     ] = None,
     max_rows: Annotated[int, typer.Option(min=1, help="Most rows in one request.")] = 10_000,
     max_cells: Annotated[int, typer.Option(min=1, help="Most rows times columns in one request.")] = 1_000_000,
@@ -63,7 +55,7 @@ def serve(
     max_requests: Annotated[int, typer.Option(min=1, help="Most requests at once in one process.")] = 256,
     max_connections: Annotated[int, typer.Option(min=1, help="Most open connections of one process.")] = 1000,
     rate_limit: Annotated[
-        float | None, typer.Option(min=0.001, metavar="N", help="Most requests per second from one key or address.")
+        float | None, option("N", "Most requests per second from one key or address.", min=0.001)
     ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one request.")] = 30.0,
     head_timeout: Annotated[

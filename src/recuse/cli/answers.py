@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recuse.cli.inputs.columns import LabelledTable, Roles
-from recuse.cli.printing.output import counted, short
+from recuse.cli.tables import LabelledTable, Roles
+from recuse.phrases import counted, short
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from recuse.reviews.learning import AnsweredRows
 
-__all__ = ["REVIEW_WEIGHTS", "AddedReviews", "add_reviews"]
-
-REVIEW_WEIGHTS = "weighted by the rows of the table and of the service that they represent"
+__all__ = ["AddedReviews", "add_reviews"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,10 @@ class AddedReviews:
     weight: float
     fit_weight: float
     effective_rows: float
+
+    def facts(self) -> dict[str, Any]:
+        """Return all but the table as plain values."""
+        return {name: fact for name, fact in vars(self).items() if name != "table"}
 
     def describe(self) -> str:
         """Return the numbers in words."""
@@ -82,7 +84,7 @@ def add_reviews(table: LabelledTable, roles: Roles, path: Path, model: str | Non
         table,
         X=pd.concat([table.X, _features(found, table.X, roles, path)], ignore_index=True),
         y=pd.concat([table.y, y], ignore_index=True),
-        groups=_groups(table.groups, found, roles),
+        groups=None if table.groups is None else pd.concat([table.groups, _groups(found, roles)], ignore_index=True),
         weights=pd.Series(np.concatenate([own, unit * fit_weight])),
         judge_weights=pd.Series(np.concatenate([own, unit * found.weight])),
     )
@@ -109,10 +111,11 @@ def _features(found: AnsweredRows, X: pd.DataFrame, roles: Roles, path: Path) ->
         raise ValueError(
             f"the rows of {path} have no column {absent[0]!r}, which the model did not read: leave it out by --drop"
         )
-    columns = {name: _conformed(found.rows[name], X[name]) for name in X.columns if name != roles.cost}
-    if roles.cost is not None:
-        columns[roles.cost] = pd.Series(found.cost)
-    return pd.DataFrame(columns)[list(X.columns)]
+    columns = {
+        name: pd.Series(found.cost) if name == roles.cost else _conformed(found.rows[name], X[name])
+        for name in X.columns
+    }
+    return pd.DataFrame(columns)
 
 
 def _conformed(cells: pd.Series[Any], example: pd.Series[Any]) -> pd.Series[Any]:
@@ -133,12 +136,10 @@ def _conformed(cells: pd.Series[Any], example: pd.Series[Any]) -> pd.Series[Any]
     return cells.map(lambda cell: cell if isinstance(cell, str) or pd.isna(cell) else str(cell))
 
 
-def _groups(groups: Any, found: AnsweredRows, roles: Roles) -> Any:
-    """Return the groups of all rows; an answered row without one is a group of its own."""
+def _groups(found: AnsweredRows, roles: Roles) -> pd.Series[str]:
+    """Return the groups of the answered rows; a row without one is a group of its own."""
     import pandas as pd
 
-    if groups is None:
-        return None
     if roles.groups in found.rows.columns:
-        return pd.concat([groups, found.rows[roles.groups].astype(str)], ignore_index=True)
-    return pd.concat([groups, pd.Series([f"\0review {place}" for place in range(len(found))])], ignore_index=True)
+        return found.rows[roles.groups].astype(str)
+    return pd.Series([f"\0review {place}" for place in range(len(found))])

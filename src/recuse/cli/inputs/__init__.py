@@ -1,1 +1,0 @@
-"""What commands read: options, costs, tables, and the roles of their columns."""

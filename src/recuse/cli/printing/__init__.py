@@ -1,1 +1,0 @@
-"""What commands print: messages, tables of measures, and JSON."""
