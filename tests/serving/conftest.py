@@ -6,9 +6,10 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import recuse
+from described_answers import DescribedClient
 from recuse.serving import Settings, create_app
 from saved_estimators import FRAME, ROWS, TRAIN, TWO, Y
-from service_runs import TestClient, records
+from service_runs import records
 
 ESTIMATORS = {
     "risk": (recuse.RiskRejector(Ridge(), cost=6.0, cv=3, random_state=0), FRAME, Y),
@@ -41,12 +42,12 @@ def row():
 
 @pytest.fixture
 def serve(models):
-    """Return a function that gives a client of some models."""
+    """Return a function that gives a client of some models, which checks answers against their description."""
     clients = []
 
     def start(*names, **options):
         settings = Settings({name: models / f"{name}.recuse" for name in names}, **options)
-        client = TestClient(create_app(settings), raise_server_exceptions=True)
+        client = DescribedClient(create_app(settings), raise_server_exceptions=True)
         clients.append(client.__enter__())
         return clients[-1]
 

@@ -9,11 +9,12 @@ from sklearn.linear_model import Ridge
 from typer.testing import CliRunner
 
 import recuse
+from described_answers import DescribedClient
 from recuse.cli import app
 from recuse.guarantees import certify
 from recuse.model_file import add_certificate
 from recuse.serving import Settings, create_app
-from service_runs import TestClient, running
+from service_runs import running
 
 X, Y, _, _ = recuse.datasets.make_heteroscedastic(1500, n_features=5, random_state=0)
 NEW, _, _, _ = recuse.datasets.make_heteroscedastic(300, n_features=5, random_state=9)
@@ -45,7 +46,7 @@ def start():
 
     def started(path, number=None, **options):
         certificates = {} if number is None else {"cars": number}
-        client = TestClient(create_app(Settings({"cars": path}, certificates=certificates, **options)))
+        client = DescribedClient(create_app(Settings({"cars": path}, certificates=certificates, **options)))
         clients.append(client.__enter__())
         return client
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from described_answers import described_path, misfits, resolved
 from recuse.serving.settings import Settings, models_by_name
-from saved_estimators import TRAIN
+from saved_estimators import FRAME, TRAIN
 
 
 @pytest.mark.parametrize("model", ["risk", "fee", "array", "rows"])
@@ -18,6 +19,7 @@ def test_the_examples_are_answered(serve, model):
         content = operations.get("post", {}).get("requestBody", {}).get("content", {})
         url = path.replace("{name}", model).replace("{version}", version)
         for example in content.get("application/json", {}).get("examples", {}).values():
+            assert not list(misfits(example["value"], content["application/json"]["schema"], described))
             answer = client.post(url, json=example["value"])
             assert answer.status_code == 200, (path, answer.text)
             tried += 1
@@ -37,9 +39,54 @@ def test_every_route_describes_its_answers(serve):
             for status, answer in operation["responses"].items():
                 assert answer["content"], (path, status)
                 if status != "200":
-                    schema = answer["content"]["application/json"]["schema"]
+                    schema = resolved(answer["content"]["application/json"]["schema"], described)
                     assert schema["required"] == ["error"], (path, status)
     assert {"/predict", "/invocations", "/models", "/metrics", "/v2/models/{name}/infer"} <= set(described["paths"])
+
+
+def tensor_of(name):
+    return {"name": name, "shape": [1], "datatype": "FP64", "data": [1.0]}
+
+
+def answers_of_all_routes(client, name):
+    """Send requests to all routes that the description has; yield the answers."""
+    version = client.get(f"/v2/models/{name}").json()["versions"][0]
+    for path in ("/models", "/metrics", "/ping", "/health", "/version", "/v2", "/v2/health/live", "/v2/health/ready"):
+        yield client.get(path)
+    for model in (f"/v2/models/{name}", f"/v2/models/{name}/versions/{version}"):
+        yield from (client.get(model), client.get(f"{model}/ready"))
+        yield client.post(f"{model}/infer", json={"id": "7", "inputs": [tensor_of("weight")]})
+    rows = [{"weight": 2000.0}, {"weight": None}]
+    yield client.post("/invocations", json={"dataframe_records": rows})
+    yield client.post(f"/predict?explain=true&model={name}", json={"rows": rows})
+    for action in ("renew", "release", "answer"):
+        lease = client.post("/reviews/lease", json={"reviewer": "Ada"})
+        body = {"lease": lease.json()["lease"], "value": [20.0, 40.0] if name == "two" else 20.0}
+        yield from (lease, client.post(f"/reviews/{lease.json()['id']}/{action}", json=body))
+    yield client.get("/reviews/summary")
+
+
+@pytest.mark.parametrize("name", ["risk", "two", "cars"])
+def test_the_answers_of_all_routes_are_as_the_description_says(serve, name, tmp_path):
+    FRAME.assign(mpg=20.0, lphk=12.0).to_csv(tmp_path / "rows.csv", index=False)
+    options = {"queue": tmp_path / "reviews.sqlite", "audit_share": 1.0, "training": {name: tmp_path / "rows.csv"}}
+    client = serve(name, **options)
+    described, seen = client.app.openapi(), set()
+    for answer in answers_of_all_routes(client, name):  # the client compares each of them with the description
+        assert answer.status_code in (200, 204), answer.text
+        seen.add((answer.request.method, described_path(described, answer.request.url.path)))
+    assert seen == {(method.upper(), path) for path, methods in described["paths"].items() for method in methods}
+
+
+def test_an_answer_that_differs_from_its_description_is_found(serve):
+    client = serve("risk")
+    described, answer = client.app.openapi(), client.post("/predict", json={"row": {"weight": 2000.0}}).json()
+    schema = described["paths"]["/predict"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert not list(misfits(answer, schema, described))
+    decision = answer["decisions"][0]
+    for wrong in ({"score": "high"}, {"accepted": 1}, {"problems": [{"column": "weight"}]}):
+        assert list(misfits({**answer, "decisions": [{**decision, **wrong}]}, schema, described)), wrong
+    assert list(misfits({"model": "risk"}, schema, described))
 
 
 def test_the_list_of_routes_needs_no_other_host(serve):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recuse.extras import import_extra
+from recuse.model_file.example_row import example_cell, example_row
 from recuse.model_file.schema import ColumnSchema, ImageSchema, TableSchema
 from recuse.model_file.served import ServedModel
 
@@ -74,34 +72,8 @@ def example_rows(served: ServedModel) -> Any:
     if isinstance(schema, ImageSchema):
         return np.zeros((1, *schema.shape), np.float32)
     if schema.matrix is not None:
-        return _middle_row(schema)
+        cells = [example_cell(column) if column.kind == "number" else 0.0 for column in schema.columns]
+        return np.array([cells], dtype=np.float64)
     import pandas as pd
 
-    cells = {str(column.name): [_middle(column)] for column in schema.columns if column.kind != "unused"}
-    return pd.DataFrame({**cells, **({served.cost_: [1.0]} if isinstance(served.cost_, str) else {})})
-
-
-def _middle_row(schema: TableSchema) -> NDArray[np.float64]:
-    cells = [_middle(column) if column.kind == "number" else 0.0 for column in schema.columns]
-    return np.array([cells], dtype=np.float64)
-
-
-def _middle(column: ColumnSchema) -> Any:
-    if column.kind == "category":
-        seen = [level.text if level.value is None else level.value for level in column.levels if level.seen]
-        return seen[0] if seen else None
-    low, high = column.low or 0.0, column.high or 0.0
-    if column.kind == "date":
-        return datetime.fromtimestamp((low + high) / 2, UTC).date().isoformat()
-    return _rounded((low + high) / 2, high - low)
-
-
-def _rounded(value: float, width: float) -> float:
-    """Round a number to about a hundredth of the width of its range.
-
-    Examples
-    --------
-    >>> _rounded(3271.4567, 3500.0)
-    3270.0
-    """
-    return round(value, 2 - math.floor(math.log10(width))) if width > 0 else value
+    return pd.DataFrame([example_row(served)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import sqlite3
 import time
@@ -101,7 +102,7 @@ def progress(connection: sqlite3.Connection, reviewer: str | None) -> Progress:
     count, saved = connection.execute(yours, (reviewer,)).fetchone()
     skips = "SELECT COUNT(*) FROM skips JOIN reviews ON number = review WHERE reviewer = ? AND answer IS NULL"
     (skipped,) = connection.execute(skips, (reviewer,)).fetchone()
-    return Progress(unanswered - taken, taken, answered, count, skipped, saved)
+    return Progress(unanswered - taken, taken, answered, count, skipped, saved if math.isfinite(saved) else None)
 
 
 def _outcome(row: sqlite3.Row) -> Outcome:

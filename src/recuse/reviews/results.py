@@ -1,11 +1,21 @@
-"""What a review queue returns: leases, outcomes of answers, and progress."""
+"""What a review queue returns: leases, outcomes of answers, progress and summaries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Lease", "Order", "Outcome", "Progress"]
+__all__ = [
+    "Audits",
+    "Interval",
+    "Lease",
+    "ModelSummary",
+    "Order",
+    "Outcome",
+    "Progress",
+    "QueueSummary",
+    "Rejections",
+]
 
 Order = Literal["saving", "age"]
 
@@ -80,4 +90,71 @@ class Progress:
     answered: int
     answered_by_you: int
     skipped_by_you: int
-    saved: float
+    saved: float | None  # None beyond the range of floats
+
+
+@dataclass(frozen=True)
+class Audits:
+    """Numbers of accepted rows that were drawn for review, and of those with an answer."""
+
+    drawn: int
+    answered: int
+
+
+@dataclass(frozen=True)
+class Rejections:
+    """Numbers of rejected rows, and of those with an answer."""
+
+    recorded: int
+    answered: int
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 95% interval, None where there is none, and the number of answers that it is made of."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    answers: int
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """What is in a queue of one model, and what the answers say about it.
+
+    Attributes
+    ----------
+    name : str
+    versions : list of str
+    loss : str or None
+        Name of the loss; several names if the versions differ.
+    accepted, rejected : int
+        Numbers of decided rows.
+    audits : Audits
+    rejections : Rejections
+    estimates : dict of str to Interval
+        Measures of `recuse.metrics.evaluate`, estimated from the answers.
+    notes : list of str
+        What the estimates assume.
+    """
+
+    name: str
+    versions: list[str]
+    loss: str | None
+    accepted: int
+    rejected: int
+    audits: Audits
+    rejections: Rejections
+    estimates: dict[str, Interval]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class QueueSummary:
+    """Numbers of rows that wait, are held and are answered, and the summary of each model."""
+
+    waiting: int
+    held: int
+    answered: int
+    models: list[ModelSummary]

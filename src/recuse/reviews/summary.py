@@ -13,6 +13,7 @@ import numpy as np
 from recuse.reviews.database import snapshot
 from recuse.reviews.estimates import Answers, Estimate, Stream, estimates_of
 from recuse.reviews.leases import progress
+from recuse.reviews.results import Audits, Interval, ModelSummary, QueueSummary, Rejections
 
 __all__ = ["stream_of", "summary_of"]
 
@@ -34,22 +35,17 @@ def summary_of(path: Path, version: str | None = None) -> dict[str, Any]:
     Returns
     -------
     dict
-        `waiting`, `held`, `answered`, and `models`: for each name its `versions`, numbers of rows, `estimates` with
-        95% intervals, and `notes` about what the estimates assume.
+        A `QueueSummary` as plain values.
     """
     with snapshot(path) as connection:
         counts = progress(connection, None)
         names = [name for (name,) in connection.execute("SELECT DISTINCT name FROM models ORDER BY name")]
         models = [_model(connection, name, version) for name in names]
-    return {
-        "waiting": counts.waiting,
-        "held": counts.held,
-        "answered": counts.answered,
-        "models": [model for model in models if model["versions"]],
-    }
+    found = [model for model in models if model.versions]
+    return asdict(QueueSummary(counts.waiting, counts.held, counts.answered, found))
 
 
-def _model(connection: sqlite3.Connection, name: str, version: str | None) -> dict[str, Any]:
+def _model(connection: sqlite3.Connection, name: str, version: str | None) -> ModelSummary:
     chosen = {"name": name, "version": version}
     found = connection.execute(f"SELECT version, loss FROM models WHERE {_CHOSEN} ORDER BY number", chosen).fetchall()
     kinds = {
@@ -63,20 +59,20 @@ def _model(connection: sqlite3.Connection, name: str, version: str | None) -> di
     ).fetchone()[0]
     stream = stream_of(connection, name, version)
     losses = sorted({row["loss"] for row in found})
-    audits, rejections = kinds.get(False, (0, 0)), kinds.get(True, (0, 0))
-    return {
-        "name": name,
-        "versions": [row["version"] for row in found],
-        "loss": ", ".join(losses) or None,
-        "accepted": stream.accepted_rows,
-        "rejected": stream.rejected_rows,
-        "audits": {"drawn": audits[0], "answered": audits[1]},
-        "rejections": {"recorded": rejections[0], "answered": rejections[1]},
-        "estimates": {
-            key: _plain(estimate if len(losses) == 1 else _NOTHING) for key, estimate in estimates_of(stream).items()
+    audits, rejections = Audits(*kinds.get(False, (0, 0))), Rejections(*kinds.get(True, (0, 0)))
+    return ModelSummary(
+        name,
+        versions=[row["version"] for row in found],
+        loss=", ".join(losses) or None,
+        accepted=stream.accepted_rows,
+        rejected=stream.rejected_rows,
+        audits=audits,
+        rejections=rejections,
+        estimates={
+            key: _interval(estimate if len(losses) == 1 else _NOTHING) for key, estimate in estimates_of(stream).items()
         },
-        "notes": _notes(audits, rejections, unaudited, losses),
-    }
+        notes=_notes(audits, rejections, unaudited, losses),
+    )
 
 
 _CHOSEN = "name = :name AND (:version IS NULL OR version = :version)"
@@ -101,28 +97,27 @@ def stream_of(connection: sqlite3.Connection, name: str, version: str | None = N
     return Stream(accepted, rejected, paid, first, second)
 
 
-def _plain(estimate: Estimate) -> dict[str, float | int | None]:
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in asdict(estimate).items()
-    }
+def _interval(estimate: Estimate) -> Interval:
+    limits = (estimate.value, estimate.low, estimate.high)
+    value, low, high = (each if math.isfinite(each) else None for each in limits)
+    return Interval(value, low, high, estimate.answers)
 
 
-def _notes(audits: tuple[int, int], rejections: tuple[int, int], unaudited: int, losses: list[str]) -> list[str]:
+def _notes(audits: Audits, rejections: Rejections, unaudited: int, losses: list[str]) -> list[str]:
     """Say what the estimates assume about the rows without an answer."""
     notes = []
     if len(losses) > 1:
         notes.append(f"The versions have different losses, {', '.join(losses)}: choose one version for estimates.")
-    if audits[1] < _FEW:
-        notes.append(f"{audits[1]} accepted rows have an answer: with fewer than {_FEW}, intervals are rough.")
-    if audits[0] > audits[1]:
+    if audits.answered < _FEW:
+        notes.append(f"{audits.answered} accepted rows have an answer: with fewer than {_FEW}, intervals are rough.")
+    if waiting := audits.drawn - audits.answered:
         notes.append(
-            f"{audits[0] - audits[1]} of {audits[0]} drawn accepted rows have no answer yet; the estimates assume that "
+            f"{waiting} of {audits.drawn} drawn accepted rows have no answer yet; the estimates assume that "
             "they are missing at random."
         )
-    if rejections[0] > rejections[1]:
+    if waiting := rejections.recorded - rejections.answered:
         notes.append(
-            f"{rejections[0] - rejections[1]} of {rejections[0]} rejected rows have no answer yet; in the order by "
+            f"{waiting} of {rejections.recorded} rejected rows have no answer yet; in the order by "
             "saving, rows with a large expected loss are answered first, so rejected_loss is too high until then."
         )
     if unaudited:

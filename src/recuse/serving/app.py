@@ -18,16 +18,15 @@ from starlette.types import Receive, Scope, Send
 
 from recuse._version import __version__
 from recuse.reviews.database import prepare
-from recuse.serving import inference
+from recuse.serving import inference, invocations, metrics, pages, predict
 from recuse.serving.errors import RequestError, error_response
 from recuse.serving.explanation import check_training_rows
 from recuse.serving.guard import FAILURE, Guard
 from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
-from recuse.serving.openapi.examples import describe_with_examples
+from recuse.serving.openapi import describe
 from recuse.serving.payloads.limits import RowLimits
 from recuse.serving.refusals import Refusals
-from recuse.serving.routes import docs, invocations, metrics, models, page, predict
 from recuse.serving.settings import Settings
 
 __all__ = ["create_app"]
@@ -120,13 +119,12 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _routers(settings: Settings) -> list[APIRouter]:
     """Return the routes of all protocols and pages."""
-    routers = [page.router, predict.router, invocations.router, inference.router]
-    routers += [models.router, metrics.router, docs.router]
-    if settings.queue is not None:
-        from recuse.serving.routes import reviews
+    routers = [pages.router, predict.router, invocations.router, inference.router, metrics.router]
+    if settings.queue is None:
+        return routers
+    from recuse.serving import reviews
 
-        routers.append(reviews.router)
-    return [*routers]
+    return [*routers, reviews.router]
 
 
 @asynccontextmanager
@@ -137,7 +135,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     state.large = ThreadPoolExecutor(1, thread_name_prefix="decide-large")
     if state.settings.queue is not None:
         from recuse.reviews import ReviewQueue
-        from recuse.serving.queue_state import QueueState
+        from recuse.serving.reviews import QueueState
 
         state.queue = ReviewQueue.open(state.settings.queue, audit_share=state.settings.audit_share)
         state.queue_state = QueueState(state.queue)
@@ -165,7 +163,7 @@ async def _digest(state: State) -> None:
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        app.openapi_schema = describe_with_examples(app)
+        app.openapi_schema = describe(app)
     return app.openapi_schema
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.model_file.table_report import IGNORED_COLUMN, table_report
 from recuse.serving.errors import RequestError
+from recuse.serving.messages import DecisionRecord, Neighbour, NewCell, Reasons
 from recuse.serving.model_store import LoadedModel
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def check_training_rows(loaded: LoadedModel) -> None:
 
 
 async def add_explanations(
-    state: State, loaded: LoadedModel, table: Any, records: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+    state: State, loaded: LoadedModel, table: Any, records: Sequence[DecisionRecord]
+) -> list[DecisionRecord]:
     """Return the records of decisions with their reasons.
 
     Parameters
@@ -59,7 +60,7 @@ async def add_explanations(
     return [{**record, **reason} for record, reason in zip(records, reasons, strict=True)]
 
 
-def _reasons(loaded: LoadedModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _reasons(loaded: LoadedModel, frame: pd.DataFrame) -> list[Reasons]:
     near = _neighbours(loaded, frame)
     rows = range(len(frame))
     return [
@@ -68,7 +69,7 @@ def _reasons(loaded: LoadedModel, frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _new_cells(loaded: LoadedModel, row: pd.DataFrame) -> list[dict[str, str]]:
+def _new_cells(loaded: LoadedModel, row: pd.DataFrame) -> list[NewCell]:
     """Describe the cells of one row that no training row had."""
     schema = loaded.model.schema
     assert isinstance(schema, TableSchema)
@@ -85,7 +86,7 @@ def _new_cells(loaded: LoadedModel, row: pd.DataFrame) -> list[dict[str, str]]:
     ]
 
 
-def _neighbours(loaded: LoadedModel, frame: pd.DataFrame) -> list[list[dict[str, Any]]] | None:
+def _neighbours(loaded: LoadedModel, frame: pd.DataFrame) -> list[list[Neighbour]] | None:
     """Return the nearest training rows of each row; None without a table of training rows that fits the model."""
     if loaded.training is None or _absent(loaded):
         return None

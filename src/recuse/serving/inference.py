@@ -18,8 +18,20 @@ from recuse._version import __version__
 from recuse.model_file.schema import ColumnSchema, ImageSchema
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError, shown
+from recuse.serving.messages import (
+    Datatype,
+    InferAnswer,
+    InferRequest,
+    Live,
+    ModelMetadata,
+    ModelReady,
+    OutputTensor,
+    Ready,
+    ServerMetadata,
+    TensorMetadata,
+)
 from recuse.serving.model_store import LoadedModel
-from recuse.serving.openapi import operations
+from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.serving.payloads.bodies import check_cost, table_of_columns
 from recuse.serving.payloads.parsing import parse_json
 from recuse.serving.payloads.reading import RowReading, check_lenient
@@ -41,45 +53,51 @@ _OPTIONAL_FIELDS: tuple[tuple[str, type, str], ...] = (
 )  # fmt: skip
 
 
-@router.get("", **operations.SERVER)
+@router.get("", **operation(ServerMetadata, *GUARDED))
 async def server() -> Response:
     """Describe the service."""
-    return json_response({"name": "recuse", "version": __version__, "extensions": []})
+    return json_response(ServerMetadata(name="recuse", version=__version__, extensions=[]))
 
 
-@router.get("/health/live", **operations.LIVE)
+@router.get("/health/live", **operation(Live))
 async def live() -> Response:
     """Say that the service is alive."""
-    return json_response({"live": True})
+    return json_response(Live(live=True))
 
 
-@router.get("/health/ready", **operations.READY)
+@router.get("/health/ready", **operation(Ready, 503))
 async def ready(request: Request) -> Response:
     """Say that all models can decide, and that the review queue can be written."""
     state = request.app.state.queue_state
     if state is not None and not await state.is_ready():
         raise RequestError(503, "the review queue cannot be written: the log says why")
-    return json_response({"ready": True})
+    return json_response(Ready(ready=True))
 
 
-@router.get("/models/{name}/ready", **operations.MODEL_READY)
-@router.get("/models/{name}/versions/{version}/ready", **operations.MODEL_READY)
+@router.get("/models/{name}/ready", **operation(ModelReady, 404, 422, *GUARDED))
+@router.get("/models/{name}/versions/{version}/ready", **operation(ModelReady, 404, 422, *GUARDED))
 async def model_ready(request: Request, name: str, version: str | None = None) -> Response:
     """Say that a model, or a version of it, can decide."""
-    return json_response({"name": find_model(request.app.state, name, version).name, "ready": True})
+    return json_response(ModelReady(name=find_model(request.app.state, name, version).name, ready=True))
 
 
-@router.get("/models/{name}", **operations.MODEL)
-@router.get("/models/{name}/versions/{version}", **operations.MODEL)
+@router.get("/models/{name}", **operation(ModelMetadata, 404, 422, *GUARDED))
+@router.get("/models/{name}/versions/{version}", **operation(ModelMetadata, 404, 422, *GUARDED))
 async def model(request: Request, name: str, version: str | None = None) -> Response:
     """Describe the inputs and outputs of a model."""
     loaded = find_model(request.app.state, name, version)
-    tensors = {"inputs": _inputs(loaded), "outputs": _outputs(loaded)}
-    return json_response({"name": loaded.name, "versions": [loaded.version], "platform": "recuse", **tensors})
+    metadata: ModelMetadata = {
+        "name": loaded.name,
+        "versions": [loaded.version],
+        "platform": "recuse",
+        "inputs": _inputs(loaded),
+        "outputs": _outputs(loaded),
+    }
+    return json_response(metadata)
 
 
-@router.post("/models/{name}/infer", **operations.INFER)
-@router.post("/models/{name}/versions/{version}/infer", **operations.INFER)
+@router.post("/models/{name}/infer", **operation(InferAnswer, *POSTED, body=InferRequest))
+@router.post("/models/{name}/versions/{version}/infer", **operation(InferAnswer, *POSTED, body=InferRequest))
 async def infer(request: Request, name: str, version: str | None = None) -> Response:
     """Decide about rows in tensors, one for each column or one for all."""
     loaded, limits = find_model(request.app.state, name, version), request.app.state.limits
@@ -98,7 +116,7 @@ async def infer(request: Request, name: str, version: str | None = None) -> Resp
     return await respond(request, decided, lambda decided: _write(decided, content))
 
 
-def _inputs(loaded: LoadedModel) -> list[dict[str, Any]]:
+def _inputs(loaded: LoadedModel) -> list[TensorMetadata]:
     """Describe the tensors that a model reads."""
     schema, cost = loaded.model.schema, loaded.model.cost_
     if isinstance(schema, ImageSchema):
@@ -106,18 +124,20 @@ def _inputs(loaded: LoadedModel) -> list[dict[str, Any]]:
     if schema.matrix is not None:
         return [{"name": schema.matrix, "datatype": "FP64", "shape": [-1, len(schema.columns)]}]
     types = {str(column.name): _input_type(column) for column in schema.columns if column.kind != "unused"}
-    types |= {cost: "FP64"} if isinstance(cost, str) else {}
+    if isinstance(cost, str):
+        types[cost] = "FP64"
     return [{"name": name, "datatype": datatype, "shape": [-1]} for name, datatype in types.items()]
 
 
-def _input_type(column: ColumnSchema) -> str:
+def _input_type(column: ColumnSchema) -> Datatype:
     if column.kind == "number":
         return "FP64"
+    types: dict[type, Datatype] = {bool: "BOOL", int: "INT64", float: "FP64"}
     kinds = {type(level.value) for level in column.levels}
-    return {bool: "BOOL", int: "INT64", float: "FP64"}.get(kinds.pop(), "BYTES") if len(kinds) == 1 else "BYTES"
+    return types.get(kinds.pop(), "BYTES") if len(kinds) == 1 else "BYTES"
 
 
-def _outputs(loaded: LoadedModel) -> list[dict[str, Any]]:
+def _outputs(loaded: LoadedModel) -> list[TensorMetadata]:
     """Describe the tensors that a model returns."""
     info = loaded.model.info()
     count = info["targets"]["count"]
@@ -127,8 +147,8 @@ def _outputs(loaded: LoadedModel) -> list[dict[str, Any]]:
     return [{"name": name, "datatype": _output_type(name), "shape": shapes.get(name, [-1])} for name in names]
 
 
-def _output_type(name: str) -> str:
-    return {"accepted": "BOOL", "problems": "BYTES"}.get(name, "FP64")
+def _output_type(name: str) -> Datatype:
+    return "BOOL" if name == "accepted" else "BYTES" if name == "problems" else "FP64"
 
 
 @dataclass(frozen=True)
@@ -277,16 +297,19 @@ def _write(decided: Decided, content: dict[str, Any]) -> Response:
     names = _requested(loaded, content)
     if not content.get("outputs") and not any(texts):
         names = [name for name in names if name != "problems"]  # most rows have none
-    answer: dict[str, Any] = {"model_name": loaded.name, "model_version": loaded.version}
-    answer["outputs"] = [_output(name, values[name]) for name in names]
+    answer: InferAnswer = {
+        "model_name": loaded.name,
+        "model_version": loaded.version,
+        "outputs": [_output(name, values[name]) for name in names],
+    }
     if "id" in content:
         answer["id"] = content["id"]
-    if loaded.certificate is not None:
-        answer["parameters"] = {"certificate": loaded.certificate.number}
+    if loaded.certificate_number is not None:
+        answer["parameters"] = {"certificate": loaded.certificate_number}
     return json_response(answer)
 
 
-def _output(name: str, values: NDArray[Any]) -> dict[str, Any]:
+def _output(name: str, values: NDArray[Any]) -> OutputTensor:
     """Return an output; numbers that JSON does not have are null."""
     datatype, cells = _output_type(name), values.ravel().tolist()
     data = [finite(cell) for cell in cells] if datatype == "FP64" else cells

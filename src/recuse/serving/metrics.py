@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from recuse.serving.model_store import LoadedModel
+from recuse.serving.openapi import GUARDED, operation
 from recuse.serving.window import RecentRows
 
 if TYPE_CHECKING:
     from recuse.serving.deciding import Decided
 
-__all__ = ["ServiceMetrics"]
+__all__ = ["ServiceMetrics", "router"]
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 _log = logging.getLogger("recuse.serving")
+
+router = APIRouter()
+
+
+@router.get("/metrics", **operation(str, *GUARDED))
+async def metrics(request: Request) -> Response:
+    """Return latency, decisions, expected losses and drift in the text format of Prometheus."""
+    state = request.app.state
+    text = await asyncio.get_running_loop().run_in_executor(state.threads, state.metrics.render)
+    return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 class ServiceMetrics:

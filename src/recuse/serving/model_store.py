@@ -9,27 +9,66 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recuse.decision import Decision
+from recuse.guarantees.certificate import Certificate
 from recuse.model_file.schema import TableSchema
 from recuse.model_file.served import ServedModel, load_with_digest
-from recuse.serving.certified import CertificateInForce
 from recuse.serving.row_problems import Problem, RowProblems
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LoadedModel", "ModelStore"]
+__all__ = ["CertificateInForce", "LoadedModel", "ModelStore"]
 
 _VERSION_DIGITS = 12
 
 _log = logging.getLogger("recuse.serving")
 
 Signature = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class CertificateInForce:
+    """The certificate at whose threshold a model is served.
+
+    Attributes
+    ----------
+    number : int
+        Its position in the model file, from 1.
+    certificate : Certificate
+    """
+
+    number: int
+    certificate: Certificate
+
+    @classmethod
+    def of(cls, model: ServedModel, number: int, name: str) -> Self:
+        """Return a certificate of a model; raise a ValueError if the model has none of this number."""
+        known = len(model.certificates)
+        if not 1 <= number <= known:
+            raise ValueError(f"the file of model {name!r} must have certificate {number}, it has {known} certificates")
+        return cls(number, model.certificates[number - 1])
+
+    def check_same(self, other: CertificateInForce, name: str) -> None:
+        """Raise a ValueError if another file has another promise under this number."""
+        old, new = (
+            f"{each.what} <= {each.target:g} at delta {each.delta:g}" for each in (self.certificate, other.certificate)
+        )
+        if old != new:
+            raise ValueError(
+                f"certificate {self.number} of model {name!r} must promise {old} as before, the new file has {new}"
+            )
+
+    def decide(self, model: ServedModel, table: Any, cost: Any) -> tuple[Decision, NDArray[np.float64] | None]:
+        """Decide about rows at the certified threshold; raise a ValueError for a cost that is not covered."""
+        certified = model.certified(self.number - 1)
+        decision, expected = model.decide_with_expected_loss(table, certified.model_cost(cost), warn=False)
+        return certified.apply(decision), expected
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +117,11 @@ class LoadedModel:
     def reads_rows(self) -> bool:
         """Whether the model reads rows of tables, which a review queue can hold; others read images."""
         return self.row_problems is not None
+
+    @property
+    def certificate_number(self) -> int | None:
+        """The number of the certificate in force."""
+        return None if self.certificate is None else self.certificate.number
 
     @classmethod
     def read(

@@ -1,1 +1,1 @@
-"""What requests and answers hold: JSON, rows, tensors and decisions."""
+"""What requests and answers hold: JSON, rows and decisions."""

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import Response
 
 from recuse.serving.deciding import Decided
+from recuse.serving.messages import DecisionRecord
 
 __all__ = ["finite", "finite_values", "json_response", "records_of"]
 
@@ -16,17 +17,18 @@ __all__ = ["finite", "finite_values", "json_response", "records_of"]
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 
-def records_of(decided: Decided) -> list[dict[str, Any]]:
+def records_of(decided: Decided) -> list[DecisionRecord]:
     """Return one record for each decision, with values that JSON can hold."""
     decision, expected = decided.decision, decided.expected_loss
     predictions = decision.prediction.tolist()
+    problems: list[Any] = decided.problems
     rows = zip(
         predictions if decision.prediction.ndim == 2 else ([value] for value in predictions),
         decision.accepted.tolist(),
         decision.score.tolist(),
         decision.cost.tolist(),
         [None] * len(predictions) if expected is None else expected.tolist(),
-        decided.problems,
+        problems,
         decided.reviews,
         strict=True,
     )

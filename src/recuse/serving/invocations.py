@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request, Response
 from recuse._version import __version__
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError, shown
-from recuse.serving.openapi import operations
+from recuse.serving.messages import InvocationsAnswer, InvocationsQuery, InvocationsRequest
+from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.serving.payloads.bodies import (
     check_cost,
     table_of_columns,
@@ -29,7 +30,7 @@ router = APIRouter()
 _FORMATS = ("dataframe_split", "dataframe_records", "instances", "inputs")
 
 
-@router.post("/invocations", **operations.INVOCATIONS)
+@router.post("/invocations", **operation(InvocationsAnswer, *POSTED, body=InvocationsRequest, query=InvocationsQuery))
 async def invocations(request: Request) -> Response:
     """Decide about rows in a format of MLflow: one record for each row."""
     loaded = find_model(request.app.state, request.query_params.get("model"))
@@ -82,20 +83,20 @@ def _column(cells: Any) -> list[Any]:
 
 
 def _write(decided: Decided) -> Response:
-    answer: dict[str, Any] = {"predictions": records_of(decided)}
-    if (in_force := decided.question.loaded.certificate) is not None:
-        answer["certificate"] = in_force.number
+    answer: InvocationsAnswer = {"predictions": records_of(decided)}
+    if (number := decided.question.loaded.certificate_number) is not None:
+        answer["certificate"] = number
     return json_response(answer)
 
 
-@router.get("/ping", **operations.HEALTH)
-@router.get("/health", **operations.HEALTH)
+@router.get("/ping", **operation(str))
+@router.get("/health", **operation(str))
 async def health() -> Response:
     """Say that the service is ready."""
     return Response("\n", media_type="text/plain")
 
 
-@router.get("/version", **operations.VERSION)
+@router.get("/version", **operation(str, *GUARDED))
 async def version() -> Response:
     """Return the version of recuse."""
     return Response(__version__, media_type="text/plain")

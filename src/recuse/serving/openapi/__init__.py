@@ -1,1 +1,0 @@
-"""The description of the service for OpenAPI."""

@@ -1,0 +1,111 @@
+"""The pages of the service: / for decisions and /docs for the list of routes, each in one response."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse
+
+__all__ = ["inline_page", "page_headers", "router"]
+
+router = APIRouter(include_in_schema=False)
+
+_SCRIPTS = (
+    *("elements.js", "rows_text.js", "cost_scale.js", "answer.js", "service.js", "one_row.js", "many_rows.js"),
+    "decide.js",
+)
+_STYLE = (
+    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;"
+    "padding:0 1rem}code,pre{font-family:ui-monospace,monospace;font-size:.9em}pre{overflow-x:auto;padding:.5rem;"
+    "border:1px solid #8886;border-radius:6px}h2{font-size:1.1rem;margin:1.5rem 0 0}p{margin:.25rem 0}"
+)
+
+
+@router.get("/")
+async def page() -> Response:
+    """Return the page; it has no data, and asks the service for them."""
+    return inline_page("decide.html", "decide.css", *_SCRIPTS)
+
+
+@router.get("/docs")
+async def docs(request: Request) -> HTMLResponse:
+    """List the routes with their examples."""
+    described = request.app.openapi()
+    sections = [
+        _section(method.upper(), path, operation)
+        for path, operations in described["paths"].items()
+        for method, operation in operations.items()
+    ]
+    title = f"{described['info']['title']} {described['info']['version']}"
+    return HTMLResponse(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>"
+        f"<p>{escape(described['info'].get('description', ''))}</p>"
+        f'<p>The schemas of all bodies and answers are in <a href="openapi.json">openapi.json</a>.</p>'
+        f"{''.join(sections)}</html>",
+        headers=page_headers(_STYLE),
+    )
+
+
+def _section(method: str, path: str, operation: dict[str, Any]) -> str:
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    examples = "".join(
+        f"<p>{escape(name)}</p><pre>{escape(json.dumps(example['value'], indent=1))}</pre>"
+        for name, example in content.get("examples", {}).items()
+    )
+    return f"<h2><code>{method} {escape(path)}</code></h2><p>{escape(operation.get('summary', ''))}</p>{examples}"
+
+
+@cache
+def inline_page(template: str, style: str, *scripts: str) -> Response:
+    """Return a page with its style and scripts, and with headers that allow these only.
+
+    Parameters
+    ----------
+    template, style, *scripts : str
+        Files in the folder `pages`.
+
+    Examples
+    --------
+    >>> inline_page("decide.html", "decide.css", "decide.js").headers["Content-Security-Policy"][:50]
+    "default-src 'none'; base-uri 'none'; connect-src '"
+    """
+    parts = {"style": _read(style), "script": "\n".join(map(_read, scripts))}
+    body = re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark.group(1)], _read(template))
+    return Response(body, headers=page_headers(**parts), media_type="text/html")
+
+
+def page_headers(style: str, script: str = "") -> dict[str, str]:
+    """Return headers that allow one style and one script, no other page around, and no other host.
+
+    Examples
+    --------
+    >>> page_headers("p { margin: 0 }")["X-Content-Type-Options"]
+    'nosniff'
+    """
+    policy = (
+        "default-src 'none'; base-uri 'none'; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; "
+        f"img-src data:; script-src '{_digest(script)}'; style-src '{_digest(style)}'"
+    )
+    return {
+        "Content-Security-Policy": policy,
+        "Cache-Control": "no-cache",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def _read(name: str) -> str:
+    return (files("recuse.serving") / "pages" / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
