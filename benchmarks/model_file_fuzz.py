@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import resource
 import selectors
-import struct
 import subprocess
 import sys
 import tempfile
 import time
-import zlib
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +35,29 @@ import pandas as pd
 from onnx import TensorProto, helper, numpy_helper
 
 import recuse
-from recuse.model_file.container import read_container, write_container
+from recuse.model_file.container import (
+    GRAPH,
+    HEADER,
+    OUT_OF_FOLD,
+    TRAINING_HASHES,
+    TRAINING_REPEATED,
+    ZipEntry,
+    pack_array,
+    pack_zip,
+    read_container,
+    unpack_array,
+    write_container,
+)
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
 from recuse.model_file.graph.check import measure_graph
 from recuse.model_file.graph.operators import OPERATORS, ROWS
 from recuse.model_file.schema import TableSchema
 from recuse.model_file.session import open_session, run_session
-from recuse.model_file.tables import pack_table, unpack_table
 
 MEMORY = 2**30  # bytes
 SECONDS, ROW_SECONDS = 60.0, 1.0
-PREAMBLE = 88  # bytes; the checksum stands at 8 to 39 and covers what follows
+DIGITS = 64  # of the checksum at the end of a file
 Parts = dict[str, bytes]
 Generator = np.random.Generator
 
@@ -57,13 +68,13 @@ def load_and_decide(path: str) -> tuple[bytes, float]:
     Files of estimators are loaded by `recuse.load`. Files of other graphs, which this script builds, pass the same
     checks one by one.
     """
-    header, parts = read_container(path)
+    header, parts, _ = read_container(path)
     if "estimator" in header:
         return _decide(recuse.load(path))
-    tables = [unpack_table(data) for name, data in parts.items() if name != "graph"]
+    tables = [unpack_array(name, data) for name, data in parts.items() if name != GRAPH]
     inputs, outputs = (_declared(header.get(key)) for key in ("inputs", "outputs"))
-    size = measure_graph(parts.get("graph", b""), inputs, outputs)
-    session = open_session(parts.pop("graph"), nodes=size.nodes)
+    size = measure_graph(parts.get(GRAPH, b""), inputs, outputs)
+    session = open_session(parts.pop(GRAPH), nodes=size.nodes)
     one, feeds = (
         {name: some_rows(rows, *declared) for name, declared in inputs.items()} for rows in (1, min(3, size.block))
     )
@@ -126,8 +137,9 @@ def models() -> list[tuple[dict[str, Any], Parts]]:
 def _packed(graph: GraphBuilder, place: int) -> tuple[dict[str, Any], Parts]:
     model = graph.model()
     header = {"model": place, **_signature(model)}
-    table = pack_table({"score": np.arange(5.0), "fold": np.arange(5), "kept": [True] * 5, "id": [*"abcd", None]})
-    return header, {"graph": model.SerializeToString(), "scores": table}
+    arrays = {OUT_OF_FOLD: np.ones((2, 5)), TRAINING_HASHES: np.arange(5), TRAINING_REPEATED: np.ones(5)}
+    packed = {name: pack_array(name, values) for name, values in arrays.items()}
+    return header, {GRAPH: model.SerializeToString(), **packed}
 
 
 def _signature(model: onnx.ModelProto) -> dict[str, Any]:
@@ -251,26 +263,26 @@ _DAMAGES = (_flip_bit, _flip_bit, _set_byte, _set_byte, _truncate, _insert, _mov
 
 
 def forged(data: bytes) -> bytes:
-    """Return a file whose checksum and lengths fit."""
-    if len(data) < PREAMBLE:
-        return data
-    header = struct.unpack_from("<Q", data, 72)[0]
-    if PREAMBLE + header <= len(data):
-        data = data[:80] + struct.pack("<Q", len(data) - PREAMBLE - header) + data[PREAMBLE:]
-    return data[:8] + hashlib.sha256(data[40:]).digest() + data[40:]
+    """Return a file whose checksum fits."""
+    return data[:-DIGITS] + hashlib.sha256(data[:-DIGITS]).hexdigest().encode()
 
 
-def container(header: Any, parts: Mapping[str, bytes], listed: Sequence[Mapping[str, Any]] = ()) -> bytes:
-    """Return a file with any header and description of parts, and with checksums that fit."""
-    described = []
-    for place, (name, data) in enumerate(parts.items()):
-        fields = {"name": name, "stored": len(data), "raw": len(data), "compression": "none"}
-        wanted = {**fields, "sha256": hashlib.sha256(data).hexdigest()}
-        described.append({**wanted, **(listed[place] if place < len(listed) else {})})
-    text = header if isinstance(header, bytes) else json.dumps({"header": header, "parts": described}).encode()
-    body = b"".join(parts.values())
-    preamble = struct.pack("<8s32sI28sQQ", b"\x89RCU\r\n\x1a\n", b"", 1, b"0.1.0", len(text), len(body))
-    return forged(preamble + text + body)
+def container(header: Any, parts: Mapping[str, bytes], lies: Mapping[str, Mapping[str, Any]] | None = None) -> bytes:
+    """Return a file with any header and entries, and with a checksum that fits; lies replace fields of entries."""
+    text = header if isinstance(header, bytes) else _json({"format": 1, **header})
+    contents = {HEADER: text, **parts}
+    honest = [ZipEntry.of(name, content) for name, content in contents.items()]
+    entries = [replace(entry, **(lies or {}).get(entry.name, {})) for entry in honest]
+    return archive(entries)
+
+
+def archive(entries: Sequence[ZipEntry]) -> bytes:
+    """Return a file with any entries, and with a checksum that fits."""
+    return forged(b"".join(pack_zip(entries)) + bytes(DIGITS))
+
+
+def _json(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 # mutations of graphs
@@ -667,47 +679,107 @@ def _grow(model: onnx.ModelProto, dims: list[int]) -> None:
 
 
 def hostile_containers(header: Any, parts: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return files with fitting checksums and hostile descriptions, by name."""
-    bomb = zlib.compress(bytes(2**27), 9)
-    nested = b'{"header":' + b"[" * 100_000 + b"]" * 100_000 + b',"parts":[]}'
-    empty = b'{"header":{"a":[' + b"[]," * 5_000_000 + b'0]},"parts":[]}'
-    result = {
-        "bomb that declares little": container(header, {"graph": bomb}, [{"compression": "zlib", "raw": 1000}]),
-        "bomb that declares much": container(header, {"graph": bomb}, [{"compression": "zlib", "raw": 2**40}]),
-        "bomb that declares the truth": container(header, {"graph": bomb}, [{"compression": "zlib", "raw": 2**27}]),
-        "negative size": container(header, parts, [{"stored": -1}, {"stored": 5}]),
-        "size as text": container(header, parts, [{"stored": "1"}]),
-        "size as truth value": container(header, parts, [{"stored": True}]),
-        "overlapping parts": container(header, parts, [{"stored": 2**62}]),
-        "unknown compression": container(header, parts, [{"compression": "lzma"}]),
-        "path as name": container(header, {"../../x": b"1", **parts}),
-        "absolute path as name": container(header, {"/etc/passwd": b"1", **parts}),
-        "nested header": container(nested, {}),
-        "many empty lists": container(empty, {}),
-        "not a number": container(b'{"header":{"a":NaN},"parts":[]}', {}),
-        "key twice": container(b'{"header":{},"header":{},"parts":[]}', {}),
-        "lone surrogate": container(b'{"header":{"a":"\\ud800"},"parts":[]}', {}),
-        "huge integer": container(b'{"header":{"a":' + b"9" * 10_000 + b'},"parts":[]}', {}),
-        "many nodes in few bytes": container(
-            header, {**parts, "graph": b"\x08\x0a\x3a\x80\x80\x80\x08" + b"\x0a\0" * 2**23}
+    """Return files with fitting checksums and hostile structures, by name."""
+    return {**_hostile_archives(header, parts), **_hostile_headers(header, parts), **_hostile_arrays(header, parts)}
+
+
+def _hostile_archives(header: Any, parts: Mapping[str, bytes]) -> dict[str, bytes]:
+    usual, graph = container(header, parts), parts[GRAPH]
+    honest = [ZipEntry.of(name, content) for name, content in {HEADER: _json({"format": 1, **header}), **parts}.items()]
+    zeros = bytes(2**27)
+    bomb = ZipEntry.of(GRAPH, zeros)
+    bombs = {"little": 1000, "much": 2**32 - 1, "too much": 2**28 + 1, "the truth": len(zeros)}
+    return {
+        **{
+            f"bomb that declares {name}": archive([honest[0], replace(bomb, size=size)]) for name, size in bombs.items()
+        },
+        "bomb as header": archive([replace(bomb, name=HEADER), *honest[1:]]),
+        "bytes after the deflated ones": container(
+            header, parts, {GRAPH: {"stored": bytes(honest[1].stored) + b"more", "method": 8}}
         ),
-        "many texts in few bytes": container(header, {**parts, "scores": _many_texts()}),
-        "version of the future": forged(_versioned(container(header, parts), 2)),
-        "version zero": forged(_versioned(container(header, parts), 0)),
+        "wrong CRC": container(header, parts, {GRAPH: {"crc": 1}}),
+        "unknown compression": container(header, parts, {GRAPH: {"method": 14}}),
+        "stored, and shorter than declared": container(header, parts, {GRAPH: {"method": 0}}),
+        "encrypted": forged(usual[:6] + b"\1" + usual[7:]),
+        "length beyond the end": forged(usual[:18] + b"\xff\xff\xff\xff" + usual[22:]),
+        "no entries": archive([]),
+        "only a graph": archive(honest[1:]),
+        "entry twice": archive([*honest, honest[-1]]),
+        "other order": archive([honest[0], *honest[:0:-1]]),
+        "many entries": archive([*honest, *[ZipEntry.of(f"{place}.npy", b"") for place in range(60_000)]]),
+        "path as name": container(header, {**parts, "../../x": b"1"}),
+        "absolute path as name": container(header, {**parts, "/etc/passwd": b"1"}),
+        "bytes before": forged(b"PK" + usual),
+        "bytes between": forged(usual[:-200] + b"hidden" + usual[-200:]),
+        "bytes after": forged(usual + b"more" + bytes(DIGITS)),
+        "second archive after": forged(usual + usual),
+        **{f"by zipfile, {name}": data for name, data in _archives_of_zipfile(graph).items()},
+    }
+
+
+def _archives_of_zipfile(graph: bytes) -> dict[str, bytes]:
+    """Return archives as other programs write them: without a checksum, with ours, and with sizes of 64 bits."""
+
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    written = {}
+    for name, file, large in (("plain", io.BytesIO(), False), ("zip64", io.BytesIO(), True), ("pipe", Pipe(), False)):
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as other:
+            for entry, content in ((HEADER, b'{"format":1}'), (GRAPH, graph)):
+                with other.open(entry, "w", force_zip64=large) as part:
+                    part.write(content)
+            other.comment = bytes(DIGITS)
+        written[name] = file.getvalue()
+    return {"no checksum": written["plain"], **{name: forged(data) for name, data in written.items()}}
+
+
+def _hostile_headers(header: Any, parts: Mapping[str, bytes]) -> dict[str, bytes]:
+    texts = {
+        "nested header": b'{"format":1,"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        "header nested a little too deeply": b'{"format":1,"a":' + b"[" * 40 + b"]" * 40 + b"}",
+        "many empty lists": b'{"format":1,"a":[' + b"[]," * 5_000_000 + b"0]}",
+        "not a number": b'{"format":1,"a":NaN}',
+        "number too large": b'{"format":1,"a":1e999}',
+        "key twice": b'{"format":1,"format":1}',
+        "spaces": b'{"format": 1}',
+        "lone surrogate": b'{"format":1,"a":"\\ud800"}',
+        "huge integer": b'{"format":1,"a":' + b"9" * 10_000 + b"}",
+        "list": b"[]",
+        "no JSON": b"\xff\xfe",
+        "no version": b"{}",
+        "version as text": b'{"format":"1"}',
+        "version of truth": b'{"format":true}',
+        "version zero": b'{"format":0}',
+        "version of the future": b'{"format":2,"recuse":"9.1.0"}',
+    }
+    return {name: container(text, parts) for name, text in texts.items()}
+
+
+def _hostile_arrays(header: Any, parts: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return files whose arrays have other descriptions than ours, or whose graphs take much memory to read."""
+    described = parts[TRAINING_HASHES]
+    arrays = {
+        "objects": described.replace(b"'<u8'", b"'|O' "),
+        "code": described.replace(b"'<u8'", b"open"),
+        "huge shape": described.replace(b"(5,)", b"(999999999,)"),
+        "huge number": described.replace(b"(5,)", b"(" + b"9" * 5000 + b",)"),
+        "negative shape": described.replace(b"(5,)", b"(-5,)"),
+        "other type": described.replace(b"'<u8'", b"'<f8'"),
+        "other version": described.replace(b"NUMPY\1", b"NUMPY\3"),
+        "other order": described.replace(b"False", b"True "),
+        "nested description": described[:10] + b"(" * 100_000,
+        "cut off": described[:-1],
+        "empty": b"",
+    }
+    nodes = b"\x08\x0a\x3a\x80\x80\x80\x08" + b"\x0a\0" * 2**23
+    return {
+        **{f"array: {name}": container(header, {**parts, TRAINING_HASHES: data}) for name, data in arrays.items()},
+        "many nodes in few bytes": container(header, {**parts, GRAPH: nodes}),
         "empty": b"",
         "pickle": b"\x80\x04\x95\x10\0\0\0\0\0\0\0\x8c\x05posix\x94.",
     }
-    lengths = container(header, parts)
-    return {**result, "huge lengths": lengths[:72] + b"\xff" * 16 + lengths[88:]}
-
-
-def _many_texts() -> bytes:
-    described = json.dumps([{"name": "a", "type": "text", "rows": 2**23, "bytes": 2**25}]).encode()
-    return struct.pack("<I", len(described)) + described + bytes(2**25)
-
-
-def _versioned(data: bytes, version: int) -> bytes:
-    return data[:40] + struct.pack("<I", version) + data[44:]
 
 
 # files
@@ -731,7 +803,7 @@ def cases(files: Sequence[bytes], count: int, seed: int) -> Iterator[Case]:
     header, parts = opened[-1]
     named = [Case(f"container: {name}", data) for name, data in hostile_containers(header, parts).items()]
     for name, model in {**hostile_graphs(), **(largest_graphs() if count >= 1000 else {})}.items():
-        data = container(_signature(model), {"graph": model.SerializeToString()})
+        data = container(_signature(model), {GRAPH: model.SerializeToString()})
         named.append(Case(f"graph: {name}", data))
     yield from named
     rng = np.random.default_rng(seed)
@@ -743,7 +815,7 @@ def _opened(data: bytes) -> tuple[dict[str, Any], Parts]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.recuse")
         path.write_bytes(data)
-        return read_container(path)
+        return read_container(path)[:2]
 
 
 def _random_case(files: Sequence[bytes], opened: Sequence[tuple[dict[str, Any], Parts]], rng: Generator) -> Case:
@@ -763,15 +835,15 @@ def _random_case(files: Sequence[bytes], opened: Sequence[tuple[dict[str, Any], 
         swapped = {**parts, name: _any(list(others.values()), rng)}
         return Case("part of another file", container(header, swapped), place)
     if choice < 0.6:
-        text = mutated(json.dumps({"header": header, "parts": []}).encode(), b"{}", rng)
+        text = mutated(_json({"format": 1, **header}), b"{}", rng)
         return Case("damaged header, forged checksum", container(text, parts), place)
     if choice < 0.8:
-        data = mutated_graph(parts["graph"], rng)
+        data = mutated_graph(parts[GRAPH], rng)
         with suppress(Exception):
             header = {**header, **_signature(onnx.load_model_from_string(data))} if rng.random() < 0.3 else header
-        return Case("edited graph, forged checksums", container(header, {**parts, "graph": data}), place)
+        return Case("edited graph, forged checksums", container(header, {**parts, GRAPH: data}), place)
     model = random_graph(rng).model()
-    return Case("random graph", container(_signature(model), {"graph": model.SerializeToString()}))
+    return Case("random graph", container(_signature(model), {GRAPH: model.SerializeToString()}))
 
 
 # workers

@@ -78,22 +78,29 @@ def test_a_certificate_of_another_model_is_refused(path):
         (lambda header: header.update(certificates=[{"what": "accepted_loss"}]), "certificate that cannot be read"),
         (lambda header: header["training"].update(columns=None), "no valid description of the training rows"),
         (lambda header: header["training"].update(rows=-1), "no valid description of the training rows"),
+        (lambda header: header["training"].update(singles={}), "no valid description of the training rows"),
+        (lambda header: header["training"].pop("fingerprint"), "must have 'fingerprint' of type str"),
+        (lambda header: header.pop("training"), "must have 'training' of type dict"),
+        (lambda header: header["training"].update(out_of_fold=["a"]), r"must name the 5 columns of out_of_fold\.npy"),
+        (lambda header: header["training"].update(leaderboard=[]), "leaderboard that cannot be read"),
+        (lambda header: header["training"].update(leaderboard={"a": [1, "b"]}), "columns of several kinds"),
+        (lambda header: header["training"].update(leaderboard={"a": [1], "b": []}), "columns of several lengths"),
         (lambda header: header["training"]["columns"][0].update(place=99), "description of a column of the training"),
         (lambda header: header["training"]["columns"][0].update(kind="sounds"), "description of a column"),
     ],
 )
 def test_damaged_headers_are_refused(path, change, message):
-    header, parts = read_container(path)
+    header, entries, _ = read_container(path)
     change(header)
-    write_container(path, header, parts)
+    write_container(path, header, entries)
     with pytest.raises(ModelFileError, match=message):
         recuse.load(path)
 
 
 def test_files_without_hashes_can_be_used(path):
-    header, parts = read_container(path)
-    del parts["training_rows"], header["training"]
-    write_container(path, header, parts)
+    header, entries, _ = read_container(path)
+    header["training"]["rows"] = None  # as for images
+    write_container(path, header, entries)
     served = recuse.load(path)
     assert served.training_overlap(X, Y) is None
     assert certify(served, FRESH, FRESH_Y, target=2.0, bound=60.0).training_copies is None

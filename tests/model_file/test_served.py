@@ -1,12 +1,12 @@
 """Saving and loading: costs, errors, the schema, processes and threads."""
 
-import hashlib
 import json
 import os
 import pickle
 import subprocess
 import sys
 import textwrap
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,7 @@ import recuse
 from recuse import RcRRegressor, RiskRejector, ServedModel, datasets
 from recuse.losses import TargetLoss
 from recuse.model_file import ConversionError, ModelFileError, converts
+from recuse.model_file.container import read_container, write_container
 
 (X, Y), _, (NEW, Y_NEW) = datasets.split(datasets.load("auto_mpg"), repeat=0)
 QUICK = {"cv": 3, "random_state": 0}
@@ -166,13 +167,14 @@ class TestTheFile:
         assert (tmp_path / "one").stat().st_size < 500_000
         assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
-    def test_says_what_it_is(self, served):
+    def test_says_what_it_is(self, risk, served):
         info = json.loads(json.dumps(served.info()))
         assert info["estimator"] == "RiskRejector"
         assert info["format_version"] == 1
         assert info["cost"]["value"] == 6.0
         assert info["libraries"]["scikit-learn"]
-        assert len(served.out_of_fold["score"]) == len(X)
+        np.testing.assert_array_equal(list(served.out_of_fold.values()), risk.out_of_fold_.to_numpy().T)
+        assert list(served.out_of_fold) == list(risk.out_of_fold_)
         assert repr(served) == "ServedModel(RiskRejector, 7 columns, cost 6)"
 
     def test_of_an_estimator_that_is_not_fitted(self, tmp_path):
@@ -195,20 +197,28 @@ class TestTheFile:
 
     def test_of_a_newer_version_asks_for_an_upgrade(self, served, tmp_path, risk):
         recuse.save(risk, tmp_path / "new.recuse")
-        data = bytearray((tmp_path / "new.recuse").read_bytes())
-        data[40:44] = (99).to_bytes(4, "little")
-        data[8:40] = hashlib.sha256(data[40:]).digest()
-        (tmp_path / "new.recuse").write_bytes(data)
+        header, entries, _ = read_container(tmp_path / "new.recuse")
+        write_container(tmp_path / "new.recuse", {**header, "format": 99}, entries)
         with pytest.raises(ModelFileError, match="pip install --upgrade recuse"):
             recuse.load(tmp_path / "new.recuse")
 
     def test_that_is_damaged_names_the_file(self, risk, tmp_path):
         recuse.save(risk, tmp_path / "cars.recuse")
-        data = bytearray((tmp_path / "cars.recuse").read_bytes())
-        data[len(data) // 2] ^= 1
-        (tmp_path / "cars.recuse").write_bytes(data)
-        with pytest.raises(ModelFileError, match=r"cars\.recuse"):
-            recuse.load(tmp_path / "cars.recuse")
+        data = (tmp_path / "cars.recuse").read_bytes()
+        for place in (*range(0, 60), *range(len(data) // 2, len(data), 997), *range(len(data) - 500, len(data))):
+            (tmp_path / "cars.recuse").write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+            with pytest.raises(ModelFileError, match=r"cars\.recuse"):
+                recuse.load(tmp_path / "cars.recuse")
+
+    def test_is_opened_by_programs_for_zip_archives_and_by_numpy(self, risk, served, tmp_path):
+        recuse.save(risk, tmp_path / "cars.recuse")
+        with zipfile.ZipFile(tmp_path / "cars.recuse") as archive:
+            assert archive.testzip() is None
+            assert json.loads(archive.read("header.json"))["estimator"] == "RiskRejector"
+            assert archive.read("graph.onnx") == served.onnx_graph()
+        arrays = np.load(tmp_path / "cars.recuse")
+        np.testing.assert_array_equal(arrays["training_hashes"], served.training_rows_.hashes)
+        np.testing.assert_array_equal(arrays["out_of_fold"], list(served.out_of_fold.values()))
 
 
 class Twice(RegressorMixin, BaseEstimator):

@@ -11,7 +11,7 @@ import pytest
 
 import recuse
 from model_files import fuzz
-from recuse.model_file.container import read_container
+from recuse.model_file.container import GRAPH, read_container
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.check import MAX_OPERATIONS, measure_graph
@@ -24,8 +24,8 @@ ROW |= {"model_year": 71.0, "origin": 3}
 
 def forged(path, products):
     """Write a file with the header of a saved model, whose graph multiplies a vector by a matrix many times."""
-    header, parts = read_container(FILE)
-    declared = fuzz._signature(onnx.load_model_from_string(parts["graph"]))
+    header, parts, _ = read_container(FILE)
+    declared = fuzz._signature(onnx.load_model_from_string(parts[GRAPH]))
     graph, size = GraphBuilder(), 2000
     inputs = {name: graph.input(name, dtype, tuple(shape)) for name, (dtype, shape) in declared["inputs"].items()}
     matrix = graph.constant(np.full((size, 1), 5e-4)) @ graph.constant(np.ones((1, size)))
@@ -35,7 +35,7 @@ def forged(path, products):
     number = vector.max(axis=1)
     for name in declared["outputs"]:
         graph.output(name, number > 0.0 if name == "accepted" else number)
-    path.write_bytes(fuzz.container(header, {**parts, "graph": graph.model().SerializeToString()}))
+    path.write_bytes(fuzz.container(header, {**parts, GRAPH: graph.model().SerializeToString()}))
     return path
 
 

@@ -62,7 +62,7 @@ def add_certificate(
             f"the certificate is about a model with fingerprint {certificate.model_fingerprint[:12]}, but {path} has "
             f"{model.fingerprint[:12]}: certify the model of this file"
         )
-    header, parts = read_container(path)
+    header, entries, _ = read_container(path)
     header["certificates"] = [*header["certificates"], certificate.to_dict()]
-    write_container(path if output is None else output, header, parts)
+    write_container(path if output is None else output, header, entries)
     return len(header["certificates"]) - 1

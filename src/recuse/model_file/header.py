@@ -66,8 +66,10 @@ class Header:
     prediction_cost : float or None
         The cost at which `predict` asks a graph whose predictions depend on it.
     certificates : tuple of dict
+    fingerprint : str
+        A checksum that the model has in common with the estimator that was saved.
     training : dict
-        Number and fingerprint of the training rows; empty if they are not stored.
+        Number of the training rows and how to hash them, leaderboard, and names of the out-of-fold results.
     values : dict
         All values of the header.
     """
@@ -83,6 +85,7 @@ class Header:
     has_expected_loss: bool
     prediction_cost: float | None
     certificates: tuple[dict[str, Any], ...]
+    fingerprint: str
     training: dict[str, Any]
     values: dict[str, Any] = field(repr=False)
 
@@ -99,7 +102,7 @@ class Header:
         count = _entry(targets, "count", int)
         if count < 1 or not (names is None or (_texts(names) and len(names) == count)):
             raise ModelFileError(f"the header must name its {count} targets, got {names!r:.80}")
-        certificates = _entry(values, "certificates", list)
+        certificates, training = _entry(values, "certificates", list), _entry(values, "training", dict)
         if not all(isinstance(each, dict) for each in certificates):
             raise ModelFileError("the header has certificates that cannot be read")
         return cls(
@@ -114,7 +117,8 @@ class Header:
             _entry(values, "has_expected_loss", bool),
             _number(values, "prediction_cost"),
             tuple(certificates),
-            _entry(values, "training", dict) if "training" in values else {},
+            _entry(training, "fingerprint", str),
+            training,
             dict(values),
         )
 

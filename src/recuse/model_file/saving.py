@@ -10,12 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from recuse._version import __version__
 from recuse.costs import is_constant
-from recuse.model_file.container import write_container
+from recuse.model_file.container import GRAPH, write_container
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.decision import DecisionGraph, build_decision
-from recuse.model_file.tables import pack_table
-from recuse.model_file.training_rows import PART as TRAINING_ROWS
-from recuse.model_file.training_rows import pack_training_rows
+from recuse.model_file.training import pack_training
 
 __all__ = ["save"]
 
@@ -59,16 +57,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     check_is_fitted(model)
     decision = build_decision(model)
-    tables = {
-        name: pack_table(_columns(getattr(model, attribute)))
-        for name, attribute in (("leaderboard", "leaderboard_"), ("out_of_fold", "out_of_fold_"))
-        if hasattr(model, attribute)
-    }
-    training: dict[str, Any] = {"rows": None}
-    if model.training_rows_ is not None:
-        training, tables[TRAINING_ROWS] = pack_training_rows(model.training_rows_)
-    header = {**_header(model, decision), "training": {**training, "fingerprint": model.fingerprint}}
-    write_container(path, header, {"graph": decision.graph, **tables})
+    training, arrays = pack_training(model)
+    write_container(path, {**_header(model, decision), "training": training}, {GRAPH: decision.graph, **arrays})
 
 
 def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
@@ -112,7 +102,3 @@ def _loss(model: Any) -> str:
     if not known:
         raise ConversionError(f"the loss {model.loss_!r} cannot be saved in a model file: use one of {losses.names()}")
     return str(model.loss_.name)
-
-
-def _columns(table: Any) -> dict[str, Any]:
-    return {str(name): table[name].to_numpy() for name in table.columns}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from recuse import losses
 from recuse.costs import Cost, cost_of_rows
 from recuse.dataframes import is_frame, row_index
 from recuse.decision import Decision
-from recuse.model_file.container import FORMAT_VERSION, parse_container, read_bytes
+from recuse.model_file.container import FORMAT_VERSION, GRAPH, read_container
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.check import MAX_OPERATIONS, measure_graph
 from recuse.model_file.graph.operators import BOOL, DOUBLE, ROWS
@@ -23,21 +22,18 @@ from recuse.model_file.header import Header
 from recuse.model_file.reading import Feeds, ImageReader, TableReader
 from recuse.model_file.schema import ImageSchema, Inputs, TableSchema
 from recuse.model_file.session import open_session, run_session
-from recuse.model_file.tables import Column, unpack_table
-from recuse.model_file.training_rows import PART as TRAINING_ROWS
-from recuse.model_file.training_rows import unpack_training_rows
+from recuse.model_file.training import Column, leaderboard_of, out_of_fold_of, training_rows_of
 
 if TYPE_CHECKING:
     from recuse.guarantees.certificate import Certificate
     from recuse.guarantees.certified_model import CertifiedModel
-    from recuse.tabular.fingerprint import Overlap, TrainingRows
+    from recuse.tabular.fingerprint import Overlap
 
 __all__ = ["ServedModel", "load", "load_with_digest"]
 
 Floats = NDArray[np.float64]
 
 _BLOCK = 512  # rows decided at once, so that intermediate results stay in the cache
-_TABLES = ("leaderboard", "out_of_fold")
 _ONE_ROW = np.zeros((1, 1))  # a table with as many rows as a mapping of scalars
 _DECIDED = ("prediction", "score", "accepted")
 
@@ -84,10 +80,9 @@ def load_with_digest(path: str | os.PathLike[str]) -> tuple[ServedModel, str]:
     digest : str
         Hexadecimal digits.
     """
-    data = read_bytes(path)
-    values, parts = parse_container(data, Path(path).name)
+    values, entries, digest = read_container(path)
     try:
-        return ServedModel(Header.from_dict(values), parts, Path(path).resolve()), hashlib.sha256(data).hexdigest()
+        return ServedModel(Header.from_dict(values), entries, Path(path).resolve()), digest
     except ModelFileError as error:
         raise ModelFileError(f"{Path(path)}: {error}") from error
 
@@ -108,7 +103,7 @@ class ServedModel:
     schema : TableSchema or ImageSchema
         The columns, or the images, that the model reads.
     training_rows_ : TrainingRows or None
-        Hashes of the rows that the model was trained on; None for images and in files of older versions.
+        Hashes of the rows that the model was trained on; None for images.
     estimator : str
         Name of the estimator that was saved.
     path_ : Path or None
@@ -121,23 +116,24 @@ class ServedModel:
     `recuse.load` makes these objects.
     """
 
-    def __init__(self, header: Header, parts: Mapping[str, bytes], path: Path | None = None) -> None:
-        if "graph" not in parts:
+    def __init__(self, header: Header, entries: Mapping[str, bytes], path: Path | None = None) -> None:
+        if GRAPH not in entries:
             raise ModelFileError("the file has no graph: save the model again")
-        self._header, self._parts, self.path_ = header, parts, path
-        graph = parts["graph"]
+        self._header, self._entries, self.path_ = header, entries, path
+        graph = entries[GRAPH]
         size = measure_graph(graph, _inputs(header), _outputs(header))
         self._session = open_session(graph, nodes=size.nodes)
         self._block = max(1, min(_BLOCK, size.block, MAX_OPERATIONS // size.operations))
         self.operations_per_row, self._flush = size.operations, size.needs_flush
         schema = header.schema
         self._reader = ImageReader(schema) if isinstance(schema, ImageSchema) else TableReader(schema)
-        self._tables = {name: unpack_table(parts[name]) for name in _TABLES if name in parts}
+        self._leaderboard = leaderboard_of(header.training)
+        self._out_of_fold = out_of_fold_of(header.training, entries)
         self.loss_ = losses.get(header.loss)
         self.cost_: float | str | None = header.cost.value
         self.cost_range_ = header.cost.range
         self.schema: TableSchema | ImageSchema = schema
-        self.training_rows_ = _training_rows(header, parts)
+        self.training_rows_ = training_rows_of(header.training, entries)
         self.estimator = header.estimator
         _ = self.certificates  # raises an error if one cannot be read
 
@@ -147,7 +143,7 @@ class ServedModel:
         return f"ServedModel({self.estimator}, {table}, {self._header.cost.describe()})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._header, dict(self._parts), self.path_)
+        return type(self), (self._header, dict(self._entries), self.path_)
 
     @property
     def serves_any_cost(self) -> bool:
@@ -157,12 +153,12 @@ class ServedModel:
     @property
     def leaderboard(self) -> dict[str, Column] | None:
         """The columns of the leaderboard of `AutoRejector`, or None."""
-        return self._tables.get("leaderboard")
+        return self._leaderboard
 
     @property
-    def out_of_fold(self) -> dict[str, Column] | None:
+    def out_of_fold(self) -> dict[str, Floats] | None:
         """The columns of the out-of-fold results of training, or None."""
-        return self._tables.get("out_of_fold")
+        return self._out_of_fold
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
@@ -179,8 +175,7 @@ class ServedModel:
     @property
     def fingerprint(self) -> str:
         """A checksum that the model has in common with the estimator that was saved."""
-        stored = self._header.training.get("fingerprint")
-        return stored if isinstance(stored, str) else hashlib.sha256(self._parts["graph"]).hexdigest()
+        return self._header.fingerprint
 
     def certified(self, number: int = 0) -> CertifiedModel:
         """Return the model at the threshold of one of its certificates.
@@ -328,7 +323,7 @@ class ServedModel:
 
     def onnx_graph(self) -> bytes:
         """Return the bare ONNX model, which any ONNX Runtime can run."""
-        return self._parts["graph"]
+        return self._entries[GRAPH]
 
     def _outputs(self, X: Any, name: str) -> Floats:
         """Return an output that does not depend on the cost of the rows."""
@@ -373,11 +368,6 @@ class ServedModel:
             block = {name: rows[start : start + self._block] for name, rows in feeds.items()}
             blocks.append(run_session(self._session, block, names, flush=self._flush))
         return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
-
-
-def _training_rows(header: Header, parts: Mapping[str, bytes]) -> TrainingRows | None:
-    known = TRAINING_ROWS in parts and "singles" in header.training
-    return unpack_training_rows(header.training, parts[TRAINING_ROWS]) if known else None
 
 
 def _inputs(header: Header) -> Inputs:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from model_files import fuzz
+from recuse.model_file.container import GRAPH
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph import check
 from recuse.model_file.graph.builder import GraphBuilder
@@ -68,7 +69,7 @@ def small():
 @pytest.mark.parametrize("place", range(len(fuzz.models())))
 def test_built_graphs_pass(place):
     header, parts = fuzz.models()[place]
-    assert check_graph(parts["graph"], header["inputs"], header["outputs"]) == MAX_BLOCK
+    assert check_graph(parts[GRAPH], header["inputs"], header["outputs"]) == MAX_BLOCK
 
 
 def test_every_attribute_has_a_kind():
@@ -282,8 +283,8 @@ def test_integers_are_read_as_protobuf_reads_them(values):
 
 def test_all_values_are_read_as_protobuf_reads_them():
     for _, parts in fuzz.models():
-        expected = onnx.load_model_from_string(parts["graph"]).graph
-        found = check.read_message(memoryview(parts["graph"]), check.MODEL)["graph"]
+        expected = onnx.load_model_from_string(parts[GRAPH]).graph
+        found = check.read_message(memoryview(parts[GRAPH]), check.MODEL)["graph"]
         assert [node["op_type"] for node in found["node"]] == [node.op_type for node in expected.node]
         for tensor, other in zip(found["initializer"], expected.initializer, strict=True):
             np.testing.assert_array_equal(check._constant(tensor, "").value, onnx.numpy_helper.to_array(other))
