@@ -181,7 +181,7 @@ def test_refusals_are_counted_and_logged_without_secrets(serve, caplog):
     counts = client.get("/metrics", headers=header("right key")).text
     assert 'recuse_refused_total{reason="key"} 3.0' in counts
     assert 'recuse_refused_total{reason="site"} 1.0' in counts
-    assert caplog.text.count("refused a request with 401") == 1  # the others within ten seconds are counted
+    assert caplog.text.count("refused a request with 401 (key)") == 1  # the others within ten seconds are counted
     assert "secret of a user" not in caplog.text
 
 
@@ -215,3 +215,18 @@ def test_an_address_that_others_can_reach_needs_a_key(models, host):
     assert result.exit_code == 2
     assert "--insecure" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        (["--host", "0.0.0.0", "--insecure"], {"RECUSE_API_KEY": None}),
+        (["--host", "0.0.0.0"], {"RECUSE_API_KEY": "a key for everything"}),
+        (["--host", "127.0.0.2"], {"RECUSE_API_KEY": None}),
+        (["--host", "::1"], {"RECUSE_API_KEY": None}),
+    ],
+)
+def test_an_address_is_taken_where_others_need_a_key_or_may_do_without(tmp_path, options, environment):
+    result = CliRunner(env=environment).invoke(app, ["serve", str(tmp_path / "none.recuse"), *options])
+    assert result.exit_code == 1
+    assert "none.recuse" in result.stderr  # the next thing that is looked at

@@ -70,7 +70,7 @@ def test_rows_without_any_known_column_are_refused_unless_the_request_is_lenient
 
 
 def test_csv_with_other_separators_is_refused(serve):
-    for text in ("weight;cylinders\n3000;8\n", "weight\tcylinders\n3000\t8\n"):
+    for text in ("weight;cylinders\n3000;8\n", "weight\tcylinders\n3000\t8\n", "weight;cylinders\n3000,5;8\n"):
         answer = serve("risk").post("/invocations", content=text, headers=CSV)
         assert answer.status_code == 422
         assert "must be separated by commas" in answer.json()["error"]

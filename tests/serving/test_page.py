@@ -216,6 +216,7 @@ def test_a_typed_cost_is_checked(page, address):
 
 def test_many_rows_have_counts_a_filter_and_their_reasons(page, address):
     rows = NEW.assign(maker="ford", note="a, b")
+    rows.loc[rows.index[1:4], "note"] = ["=1+1", "-5", "+49 30"]
     paste(page, rows.to_csv(index=False, sep="\t"))
     answers = page.execute_script("return state.batch.decisions")
     accepted = sum(each["accepted"] for each in answers)
@@ -251,6 +252,7 @@ def test_many_rows_have_counts_a_filter_and_their_reasons(page, address):
     assert lines[0].endswith("maker,note,prediction,accepted,score,cost,expected_loss")
     assert len(lines) == len(rows) + 1
     assert '"a, b"' in lines[1]
+    assert [line.split(",")[-6] for line in lines[2:5]] == ["'=1+1", "-5", "'+49 30"]  # which no spreadsheet runs
 
 
 def test_no_answer_about_another_model_or_row_stays(page):

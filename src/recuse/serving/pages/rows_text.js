@@ -97,8 +97,13 @@ function tableNotes(header, columns, places, headless) {
   ];
 }
 
-/** Return rows as CSV text. */
+// Texts that spreadsheets run as formulas; numbers, also as text, are none.
+const FORMULA = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/, SIGNED_NUMBER = /^[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?$/i;
+
+/** Return rows as CSV text, with an apostrophe before formulas. */
 function csvText(rows) {
+  const text = cell => cell === null || cell === undefined ? '' : String(cell);
+  const safe = cell => FORMULA.test(cell) && !SIGNED_NUMBER.test(cell) ? `'${cell}` : cell;
   const quoted = cell => /[",\n\r]/.test(cell) ? `"${cell.replace(/"/g, '""')}"` : cell;
-  return rows.map(row => row.map(cell => quoted(cell === null || cell === undefined ? '' : String(cell))).join(',')).join('\n') + '\n';
+  return rows.map(row => row.map(cell => quoted(safe(text(cell)))).join(',')).join('\n') + '\n';
 }

@@ -97,6 +97,8 @@ def table_of_csv(reading: RowReading, body: bytes) -> Any:
     kinds = {str(column.name): _cell_of_text(column) for column in reading.schema.columns}
     lines = _csv_lines(decode_text(body), reading.limits.cells)
     header = next(lines, [])
+    if len(header) == 1 and header[0] not in kinds and re.search(r"[;\t]", header[0]):
+        raise RequestError(422, f"the cells of a line must be separated by commas, got the header {shown(header[0])}")
     readers = [kinds.get(name, _number_or_text) for name in header]
     rows = []
     for number, line in enumerate(lines, start=2):
@@ -107,8 +109,6 @@ def table_of_csv(reading: RowReading, body: bytes) -> Any:
         reading.check_size(len(rows), len(header))
     if not rows:
         raise RequestError(422, f"the body must have a header and at least one row, got {int(bool(header))} lines")
-    if len(header) == 1 and header[0] not in kinds and re.search(r"[;\t]", header[0]):
-        raise RequestError(422, f"the cells of a line must be separated by commas, got the header {shown(header[0])}")
     if header[0] == "" and len(header) > 1:
         header, rows = header[1:], [row[1:] for row in rows]
     return table_of_lists(reading, rows, header)
