@@ -154,7 +154,7 @@ def headers(address: Address) -> Counter[str]:
 
 
 def rows(address: Address) -> Counter[str]:
-    """Four requests at once, each of 2 and then of nearly 16 MiB of empty rows; the same as CSV, lists and tensors."""
+    """Four requests at once, each of 2 and of nearly 16 MiB of empty rows; as CSV, lists, tensors and for the queue."""
     found: Counter[str] = Counter()
     for size in (2 * _MEBIBYTE, 16 * _MEBIBYTE - 100):
         empty = b'{"rows":[' + b",".join([b"{}"] * (size // 3 - 10)) + b"]}"
@@ -174,6 +174,7 @@ def rows(address: Address) -> Counter[str]:
             post("/invocations", numbers),
             post("/invocations", lines, "text/csv"),
             post("/v2/models/wide/infer", tensor),
+            post("/reviews/lease", b'{"reviewer":"eve",' + empty[1:]),
         ):
             found += at_once(4, lambda request=request: answer_to(address, request))  # type: ignore[misc]
     return found
@@ -224,6 +225,7 @@ _ATTACKS = {"headers": headers, "rows": rows, "half sent": half_sent, "sites": s
 def served(model: Path, *, files: int | None) -> Iterator[tuple[Address, int]]:
     """Run a server with a key, and if `files` is given with so many descriptors; give its address and process."""
     command = [sys.executable, "-m", "recuse.cli", "serve", str(model), "--port", "0"]
+    command += ["--queue", str(model.with_suffix(".sqlite"))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "RECUSE_API_KEY": _KEY}
     if files is not None:
         command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]

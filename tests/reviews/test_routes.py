@@ -52,6 +52,17 @@ def test_predicted_rows_can_be_leased_and_answered(client):
     assert model["accepted"] + model["rejected"] == 5
 
 
+def test_a_large_body_is_refused_before_it_is_parsed(client):
+    body = b'{"reviewer": "Ada", "more": [' + b"{}," * 300_000 + b"{}]}"
+    for path in ("lease", "x/answer", "x/release", "x/renew"):
+        answer = client.post(f"/reviews/{path}", content=body)
+        assert (answer.status_code, answer.json()) == (
+            413,
+            {"error": f"the body may have at most 65536 bytes, got {len(body)}"},
+        )
+    assert 'recuse_refused_total{reason="size"} 4.0' in client.get("/metrics").text
+
+
 def test_an_id_makes_a_request_idempotent(client):
     body = {"row": records(1)[0], "ids": ["order 1"]}
     first, second = (client.post("/predict", json=body).json()["decisions"][0]["review"] for _ in range(2))

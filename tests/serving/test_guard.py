@@ -50,6 +50,7 @@ def test_the_size_of_a_body_is_limited_with_and_without_its_length(serve):
             413,
             {"error": "the body of a request may have at most 1000 bytes"},
         )
+    assert 'recuse_refused_total{reason="size"} 4.0' in client.get("/metrics").text
 
 
 def test_the_number_of_rows_is_limited(serve):

@@ -169,6 +169,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
+    request.app.state.refusals.note_error(error, request.client)
     return error_response(error.status, error.sentence, error.headers)
 
 

@@ -84,9 +84,7 @@ class Guard:
         except TimeoutError:
             await exchange.answer(504, f"the request took longer than {self._settings.timeout:g} seconds")
         except RequestError as error:
-            if error.reason is not None:
-                sentence = f"refused a request with {error.status} ({error.reason})"
-                self._refusals.note(error.reason, sentence, scope.get("client"))
+            self._refusals.note_error(error, scope.get("client"))
             await exchange.answer(error.status, error.sentence, error.headers)
         except Exception as error:
             _log.error("%s while answering %s\n%s", type(error).__name__, _route(scope), _places(error))

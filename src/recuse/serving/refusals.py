@@ -8,6 +8,8 @@ from time import monotonic
 
 from prometheus_client import CollectorRegistry, Counter
 
+from recuse.serving.errors import RequestError
+
 __all__ = ["Refusals"]
 
 _SECONDS = 10.0  # between two lines of the log about one reason
@@ -38,6 +40,11 @@ class Refusals:
         self._clock = clock
         self._quiet_until: dict[str, float] = {}
         self._unsaid: dict[str, int] = {}
+
+    def note_error(self, error: RequestError, client: Sequence[object] | None) -> None:
+        """Count and log the error of a limit; mistakes in the content of a request have no reason."""
+        if error.reason is not None:
+            self.note(error.reason, f"refused a request with {error.status} ({error.reason})", client)
 
     def note(self, reason: str, sentence: str, client: Sequence[object] | None) -> None:
         """Count a refusal, and log it unless one of the same reason was logged a moment ago.

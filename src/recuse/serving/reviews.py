@@ -36,6 +36,7 @@ __all__ = ["QueueState", "router"]
 _FRESH_SECONDS = 0.5  # a write that is not older need not be repeated: anybody may ask whether the service is ready
 _STATUS: dict[type[Exception], int] = {ReviewNotFound: 404, ReviewConflict: 409, QueueUnavailable: 503}
 _KINDS: dict[Any, str] = {str: "a text", bool: "true or false"}
+_MOST_BYTES = 2**16  # of a body, which is read by the event loop; an answer is one number for each target
 _SKIPPED = {"description": "Number of waiting rows that the reviewer skipped.", "schema": {"type": "integer"}}
 _NO_ROW = {"description": "No row is waiting.", "headers": {"X-Skipped": _SKIPPED}}
 
@@ -176,7 +177,10 @@ async def _body(request: Request, kind: Any, known: dict[str, str] | None = None
     """Return the body of a request if it has the texts and truth values of its type; `known` ones replace its own."""
     hints = get_type_hints(kind)
     needed = [name for name in hints if name in kind.__required_keys__]
-    body = parse_json(await request.body())
+    text = await request.body()
+    if len(text) > _MOST_BYTES:
+        raise RequestError(413, f"the body may have at most {_MOST_BYTES} bytes, got {len(text)}", reason="size")
+    body = parse_json(text)
     if not isinstance(body, dict):
         raise RequestError(422, f"the body must be an object with {', '.join(needed)}")
     body |= known or {}
