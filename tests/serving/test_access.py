@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from recuse.cli import app
 from recuse.serving.access import Key, Role, host_is_allowed, read_keys
 from saved_estimators import TRAIN
-from service_runs import records
+from service_runs import records, running
 
 ROW = records(TRAIN.head(1))[0]
 KEYS = """
@@ -230,3 +230,19 @@ def test_an_address_is_taken_where_others_need_a_key_or_may_do_without(tmp_path,
     result = CliRunner(env=environment).invoke(app, ["serve", str(tmp_path / "none.recuse"), *options])
     assert result.exit_code == 1
     assert "none.recuse" in result.stderr  # the next thing that is looked at
+
+
+def test_the_command_takes_keys_names_and_limits(models, tmp_path):
+    (tmp_path / "keys.toml").write_text(KEYS)
+    options = ["--keys", tmp_path / "keys.toml", "--allowed-hosts", "queue.example.org", "--rate-limit", "2"]
+    limits = ["--max-rows", "2", "--max-cells", "14"]  # two rows of seven columns
+    shop, ops = header("key of the shop, 1"), header("key of operators, 1")
+    with running(models / "cars.recuse", *options, *limits) as (_, client):
+        assert client.get("/models").status_code == 401
+        assert client.get("/metrics", headers=shop).status_code == 403
+        assert client.get("/metrics", headers=ops).status_code == 200
+        for host, status in (("queue.example.org", 200), ("evil.example", 403)):
+            assert client.post("/predict", json={"row": ROW}, headers={**shop, "host": host}).status_code == status
+        assert client.post("/predict", json={"rows": [ROW] * 3}, headers=ops).status_code == 413
+        statuses = [client.get("/models", headers=shop).status_code for _ in range(400)]
+    assert 429 in statuses
