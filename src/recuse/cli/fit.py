@@ -238,13 +238,17 @@ class _Job:
     def _judge(self, model: Any, table: LabelledTable, held: LabelledTable | None) -> _Result:
         """Measure the model on the rows to test on or, without these, on its out-of-fold rows."""
         records = leaderboard_records(getattr(model, "leaderboard_", None))
-        if held is None and not hasattr(model, "out_of_fold_"):
+        from recuse.out_of_fold import OutOfFold
+
+        of_folds = OutOfFold.of(model)
+        if held is None and of_folds is None:
             return _Result(None, 0, None, records)
         rows = table if held is None else held
         weights = rows.weights if rows.judge_weights is None else rows.judge_weights
         if held is None:
-            name = "out-of-fold rows: models that were not fitted to a row decide about it"
-            decision, y, known = _out_of_fold(model)
+            assert of_folds is not None
+            name, known = "out-of-fold rows: models that were not fitted to a row decide about it", of_folds.known
+            decision, y = of_folds.decision(), of_folds.target[known]
             weights = None if weights is None else weights.to_numpy()[known]
         else:
             name = "held-out rows, which the model was not fitted to"
@@ -286,16 +290,3 @@ class _Job:
                 "reviews": None if added is None else added.facts(),
             }
         )
-
-
-def _out_of_fold(model: Any) -> tuple[Any, Any, Any]:
-    """Return the decisions about the rows that have an out-of-fold result, their targets, and which rows these are."""
-    from recuse.decision import Decision
-
-    known = model.out_of_fold_.notna().all(axis=1).to_numpy()
-    table = model.out_of_fold_[known]
-    prediction, target = (table.filter(regex=f"^{name}(_|$)").to_numpy() for name in ("prediction", "target"))
-    if prediction.shape[1] == 1:
-        prediction, target = prediction[:, 0], target[:, 0]
-    cost = table["cost"].to_numpy()
-    return Decision(prediction, table["score"] > 0, table["score"], cost, loss=model.loss_), target, known

@@ -31,6 +31,7 @@ from recuse.guarantees.request import (
     stated_cost,
 )
 from recuse.guarantees.sequence import BoundedValues, Pilot, thresholds_to_test
+from recuse.out_of_fold import OutOfFold
 
 __all__ = ["certify", "count_certified", "tail_bound"]
 
@@ -319,23 +320,10 @@ def _warn_of_bound(bound: float, loss: Floats) -> None:
 
 def _out_of_fold(model: Any, cost: Cost | None, stated: float | str | None) -> ScoredRows | None:
     """Return the out-of-fold rows at the cost of the certificate; None if there are none."""
-    table = getattr(model, "out_of_fold_", None)
-    table = getattr(model, "out_of_fold", None) if table is None else table
-    if table is None:
+    known = OutOfFold.of(model)
+    if known is None or known.known.sum() < _MIN_PILOT:
         return None
-    columns = {str(name): np.asarray(table[name], dtype=np.float64) for name in table}
-    known = np.logical_and.reduce([~np.isnan(column) for column in columns.values()])
-    columns = {name: column[known] for name, column in columns.items()}
-    truth, prediction = (
-        np.column_stack([column for name, column in columns.items() if name.split("_")[0] == kind])
-        for kind in ("target", "prediction")
-    )
-    loss = np.asarray(model.loss_(prediction - truth).mean(axis=1))
-    rows = ScoredRows(columns["score"], loss, columns["cost"])
-    if len(loss) < _MIN_PILOT:
+    decision, loss = known.decision(stated if cost is not None and isinstance(stated, float) else None), known.losses()
+    if cost is not None and not isinstance(stated, float) and np.ptp(decision.cost) == 0:
         return None
-    if cost is None:
-        return rows
-    if isinstance(stated, float) and "expected_loss" in columns:
-        return ScoredRows(stated - columns["expected_loss"], loss, np.full(len(loss), stated))
-    return rows if np.ptp(rows.cost) > 0 else None
+    return ScoredRows(decision.score, loss, decision.cost)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recuse.decision import Decision
 from recuse.model_file.schema import TableSchema
+from recuse.out_of_fold import OutOfFold
 from recuse.serving.model_store import LoadedModel
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ __all__ = ["RecentRows"]
 _WINDOW = 5000  # rows that the shares, distances and quantiles are about
 _PENDING = 1000  # rows that wait for `digest`; with more the oldest are left out
 _SAMPLE = 200  # rows of one request
-_QUANTITIES = ("prediction", "score", "expected_loss")
 
 Floats = NDArray[np.float64]
 
@@ -89,11 +89,8 @@ class RecentRows:
 
         The distance is that of `recuse.audit.drift`: the largest difference of the distribution functions, 0 to 1.
         """
-        training = {
-            name: np.asarray(values, dtype=np.float64)
-            for name, values in (self.loaded.model.out_of_fold or {}).items()
-            if name in _QUANTITIES and isinstance(values, np.ndarray) and values.ndim == 1
-        }
+        known = OutOfFold.of(self.loaded.model)
+        training = {} if known is None else _outputs(known.decision(), known.expected_loss)
         recent = self._outputs()
         names = [name for name in training if name in recent and len(recent[name]) == len(recent["score"])]
         return {name: _distance(training[name], recent[name]) for name in names}

@@ -38,6 +38,7 @@ from recuse.estimators.risk.base import RiskBasedRegressor
 from recuse.estimators.risk.rejector import RiskRejector
 from recuse.estimators.subestimators import check_subestimator, seeded
 from recuse.losses import LossLike
+from recuse.out_of_fold import OutOfFold
 from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.folds import check_folds, folds_of
 from recuse.tabular.rows import Rows
@@ -329,12 +330,13 @@ class DeferralRegressor(CheckedRegressor):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RejectionWarning)
             self.model_ = seeded(model, random).fit(X, y, cost=cost, sample_weight=sample_weight, groups=groups)
-        has_errors = hasattr(self.model_, "out_of_fold_")
-        require(has_errors, "regressor", "an estimator with out-of-fold results", self.regressor)
 
     def _out_of_fold_table(self, used: NDArray[np.bool_], expected: Floats) -> pd.DataFrame:
-        table: pd.DataFrame = self.model_.out_of_fold_[["target", "prediction"]].copy()
-        table[f"expected_loss_{MODEL}"] = self.model_.out_of_fold_["expected_loss"]
+        own = OutOfFold.of(self.model_)
+        require(own is not None, "regressor", "an estimator with out-of-fold results", self.regressor)
+        assert own is not None
+        table = pd.DataFrame({"target": own.target, "prediction": own.prediction}, index=own.index)
+        table[f"expected_loss_{MODEL}"] = own.expected_loss
         for name, column in zip(self.experts_, expected.T, strict=True):
             table[f"expected_loss_{name}"] = np.nan
             table.loc[used, f"expected_loss_{name}"] = column

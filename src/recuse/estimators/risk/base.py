@@ -20,6 +20,7 @@ from recuse.estimators.risk.calibration import PowerCalibration
 from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.interpolation import interpolated_rows
 from recuse.estimators.risk.surcharge import HeldOut, Surcharge
+from recuse.out_of_fold import OutOfFold
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split, is_partition
 from recuse.tabular.rows import Rows
@@ -179,24 +180,25 @@ class RiskBasedRegressor(RejectingRegressor):
         """Warn if rejection does not pay on the out-of-fold rows, or if the cost is beyond their losses."""
         if not hasattr(self, "out_of_fold_"):
             return
-        table = self.out_of_fold_.dropna()
-        targets, predictions = (table.filter(regex=f"^{name}").to_numpy() for name in ("target", "prediction"))
-        error, cost = self.loss_.of_rows(predictions - targets), table["cost"].to_numpy()
-        paid = np.where(table["score"] > 0, error, cost)
-        share = weight[self.out_of_fold_.notna().all(axis=1)]
-        if not warn_if_cost_out_of_range(cost, error, stacklevel=4):
-            warn_if_useless(*(float(np.average(rows, weights=share)) for rows in (paid, error, cost)), stacklevel=4)
+        rows = OutOfFold.of(self)
+        assert rows is not None
+        decision, error, share = rows.decision(), rows.losses(), weight[rows.known]
+        paid = np.where(decision.accepted, error, decision.cost)
+        if not warn_if_cost_out_of_range(decision.cost, error, stacklevel=4):
+            means = (float(np.average(values, weights=share)) for values in (paid, error, decision.cost))
+            warn_if_useless(*means, stacklevel=4)
 
     def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
         """Return a table with one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
         assert rows.origin is not None
-        both = {"target": rows.y, "prediction": prediction}
-        place, cost, index = rows.origin.place, rows.origin.cost, rows.origin.index
-        named = {name: _by_target(name, values, self._target_names) for name, values in both.items()}
-        columns = {**named["target"], **named["prediction"], "expected_loss": risk}
-        table = pd.DataFrame(columns).iloc[place].set_axis(pd.RangeIndex(len(place)) if index is None else index)
-        table[place < 0] = np.nan
-        return table.assign(cost=cost, score=cost - table["expected_loss"])
+        place, index = rows.origin.place, rows.origin.index
+        results = []
+        for values in (rows.y, prediction, risk):
+            given = values[place]
+            given[place < 0] = np.nan
+            results.append(given)
+        known = OutOfFold(*results, rows.origin.cost, index, self.loss_, self._target_names)
+        return known.to_frame()
 
 
 def _packed(models: object) -> object:
@@ -212,12 +214,3 @@ def _blocks(rows: Any) -> list[Any]:
     if isinstance(rows, pd.DataFrame):
         return [rows.iloc[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
     return [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
-
-
-def _by_target(name: str, values: Floats, targets: tuple[str, ...] | None) -> dict[str, Floats]:
-    """Return one column, or one for each of several targets, named by the target or its number."""
-    if values.ndim == 1:
-        return {name: values}
-    return {
-        f"{name}_{target}": column for target, column in zip(targets or range(values.shape[1]), values.T, strict=True)
-    }
