@@ -68,7 +68,7 @@ class OutOfFold:
     def known(self) -> NDArray[np.bool_]:
         """Whether each row (row,) has a result."""
         results = np.column_stack([self.target, self.prediction, self.expected_loss, self.cost])
-        return ~np.isnan(results).any(axis=1)
+        return np.asarray(~np.isnan(results).any(axis=1))
 
     def decision(self, cost: float | None = None) -> Decision:
         """Return the decisions about the rows with a result: at their own costs, or at another one."""

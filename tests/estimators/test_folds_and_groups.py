@@ -136,8 +136,8 @@ def test_rows_in_no_test_part_serve_for_training_only(kind):
 def test_by_time_the_regressor_is_fitted_to_all_rows_at_the_end():
     model = RiskRejector(Ridge(), TREES, cv=TimeSeriesSplit(4), random_state=0).fit(X, Y)
     assert len(model.regressors_) == 1
-    np.testing.assert_allclose(model.predict(NEW), Ridge().fit(model._encoder.transform(X), Y).predict(
-        model._encoder.transform(NEW)
+    np.testing.assert_allclose(model.predict(NEW), Ridge().fit(model.rule_.encoder.transform(X), Y).predict(
+        model.rule_.encoder.transform(NEW)
     ))  # fmt: skip
 
 

@@ -197,9 +197,10 @@ def test_disagreement_among_folds_lowers_the_squared_risk_only():
     parts = {"regressor": HistGradientBoostingRegressor(), "risk": TREES, "cv": 3, "random_state": 0, "unseen": "keep"}
     for loss, lowered in (("squared", True), ("absolute", False)):
         model = RiskRejector(**parts, loss=loss).fit(X[:300], Y[:300])
-        features, (mean, scale) = model._encoder.transform(NEW), model._target
+        features, inputs = model.rule_.encoder.transform(NEW), model.rule_.models.inputs
         by_fold = [
-            model.scale_ * risk.predict(np.column_stack([features, (regressor.predict(features) - mean) / scale]))
+            model.scale_
+            * risk.predict(np.column_stack([features, (regressor.predict(features) - inputs.mean) / inputs.scale]))
             for regressor, risk in zip(model.regressors_, model.risks_, strict=True)
         ]
         expected, risk = model.expected_loss(NEW), np.mean(by_fold, axis=0)

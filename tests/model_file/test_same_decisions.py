@@ -100,7 +100,7 @@ def test_the_mean_over_the_folds_and_over_divisions(count, parts, tmp_path):
     """Fewer than 200 rows are divided into folds twice."""
     learners = ["linear", "support_vectors"]
     model = AutoRejector(6.0, learners=learners, risk_models=["boosting"], random_state=0).fit(TRAIN[:count], Y[:count])
-    copies = model._regressor.models[0]
+    copies = model.rule_.models.regressors[0]
     assert len(copies) == 8
     assert len(getattr(copies[0], "models", [copies[0]])) == parts
     recuse.save(model, tmp_path / "model.recuse")

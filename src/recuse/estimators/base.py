@@ -19,12 +19,13 @@ from recuse.dataframes import aligned, check_target_type, row_index, to_pandas
 from recuse.decision import SURROGATE_SCORE, Decision
 from recuse.estimators.fingerprint import fitted_fingerprint
 from recuse.losses import SQUARED, TargetLoss
+from recuse.rules import DecisionRule
 from recuse.tabular.fingerprint import Overlap, TrainingRows
 from recuse.tabular.folds import mark_splits
 from recuse.tabular.rows import Rows, is_constant_target
 from recuse.tabular.table import as_table
 
-__all__ = ["CheckedRegressor", "RejectingRegressor", "reject_novel"]
+__all__ = ["CheckedRegressor", "RejectingRegressor"]
 
 Floats = NDArray[np.float64]
 Table = pd.DataFrame | Floats
@@ -162,26 +163,19 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class RejectingRegressor(CheckedRegressor, ABC):
     """A regressor that can reject a row, at a cost, with scikit-learn's conventions.
 
-    A concrete estimator has a parameter `cost`, sets `cost_` in `fit`, and implements `_predictions`, `_judge` and
-    `serves_any_cost`. An estimator that minimises another loss than the squared error also sets `loss_`; its costs are
-    in the units of that loss. An estimator fitted for a range of costs sets `cost_range_` and has no `cost_`. An
-    estimator of tables has hashes of all rows that `fit` used in `training_rows_`.
+    A concrete estimator has a parameter `cost`, sets `cost_` and the rule that it decides by, `rule_`, in `fit`, and
+    implements `serves_any_cost`. An estimator that minimises another loss than the squared error also sets `loss_`; its
+    costs are in the units of that loss. An estimator fitted for a range of costs sets `cost_range_` and has no `cost_`.
+    An estimator of tables has hashes of all rows that `fit` used in `training_rows_`.
     """
 
     cost: Cost
     cost_: Cost
+    rule_: DecisionRule
     cost_range_: tuple[float, float] | None = None
     loss_: TargetLoss = SQUARED
     training_rows_: TrainingRows | None = None
     _score_unit = SURROGATE_SCORE
-
-    @abstractmethod
-    def _predictions(self, rows: Any) -> Floats:
-        """Return h(x) for checked rows."""
-
-    @abstractmethod
-    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Return h(x) and the score of checked rows, each at its cost."""
 
     @property
     @abstractmethod
@@ -199,7 +193,8 @@ class RejectingRegressor(CheckedRegressor, ABC):
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
-        return self._predictions(self._check_new_rows(X))
+        rows = self._check_new_rows(X)
+        return self.rule_.predict(rows)
 
     def decision_function(self, X: Any, cost: Cost | None = None) -> Floats:
         """Compute the score of every row; a row is accepted where its score is > 0.
@@ -215,7 +210,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         ndarray of shape (n_rows,)
         """
         rows = self._check_new_rows(X, cost)
-        return self._judge(rows, self._cost_of_rows(cost, X, rows))[1]
+        return self.rule_.decide(rows, self._cost_of_rows(cost, X, rows))[1]
 
     def decide(self, X: Any, cost: Cost | None = None) -> Decision:
         """Predict every row and decide which predictions to accept.
@@ -232,7 +227,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         """
         rows = self._check_new_rows(X, cost)
         row_cost = self._cost_of_rows(cost, X, rows)
-        prediction, score = self._judge(rows, row_cost)
+        prediction, score = self.rule_.decide(rows, row_cost)
         return Decision(
             prediction,
             score > 0,
@@ -298,26 +293,6 @@ class RejectingRegressor(CheckedRegressor, ABC):
             serves_any_cost=self.cost_range_ is not None or self.serves_any_cost,
             name=type(self).__name__,
         )
-
-
-def reject_novel(score: Floats, novelty: Floats) -> Floats:
-    """Make the score negative for rows with a cell that carries no information.
-
-    Used by estimators whose score is not based on an expected loss, to which a surcharge could be added.
-
-    Parameters
-    ----------
-    score : ndarray of shape (row,)
-    novelty : ndarray of shape (row, column)
-        See `recuse.tabular.encoder.Encoded`.
-
-    Examples
-    --------
-    >>> reject_novel(np.array([0.5, 0.5]), np.array([[0.0, 0.4], [0.0, 1.0]]))
-    array([ 0.5, -1. ])
-    """
-    highest = novelty.max(axis=1, initial=0.0)
-    return np.where(highest >= 1, np.minimum(score, 0) - highest, score)
 
 
 def _without(X: Any, column: str) -> Any:

@@ -11,7 +11,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from recuse.estimators.joint_fits import fit_all, fits_together
-from recuse.estimators.subestimators import Prediction, fit_subestimator, for_targets, predict, seeded
+from recuse.estimators.subestimators import fit_subestimator, for_targets, seeded
+from recuse.rules.risk import Prediction, predict
 from recuse.tabular.folds import Split
 from recuse.tabular.rows import is_constant_target
 from recuse.threads import one_thread

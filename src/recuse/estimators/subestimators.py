@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,34 +19,17 @@ from recuse.tabular.rows import is_constant_target
 from recuse.validation import require
 
 __all__ = [
-    "Prediction",
     "check_subestimator",
     "default_regressor",
     "default_risk_model",
     "fit_subestimator",
     "for_targets",
-    "predict",
     "seeded",
 ]
 
 Floats = NDArray[np.float64]
 
 _MAX_COPIES = 1000
-
-
-class Prediction(NamedTuple):
-    """Predictions of some rows.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (row,), or (row, output) for several targets
-    spread : ndarray of shape (row,)
-        Standard deviation among the members of an ensemble with `predict_members` (root of the mean square over the
-        targets); zero for other models.
-    """
-
-    mean: Floats
-    spread: Floats
 
 
 def default_regressor(loss: TargetLoss) -> Any:
@@ -134,28 +117,3 @@ def _copies(weight: Floats, estimator: Any) -> NDArray[np.intp]:
             f"at most {_MAX_COPIES}, got {weight[wrong][0]}"
         )
     return weight.astype(np.intp)
-
-
-def predict(model: Any, X: Any, n_targets: int = 1) -> Prediction:
-    """Predict every row, by all members where the model has `predict_members`."""
-    members = _member_predictions(model, X, n_targets)
-    variance = members.var(axis=0)
-    return Prediction(members.mean(axis=0), np.sqrt(variance if variance.ndim == 1 else variance.mean(axis=1)))
-
-
-def _member_predictions(model: Any, X: Any, n_targets: int) -> Floats:
-    """Return predictions (member, row), or (member, row, output) for several targets."""
-    shape = (len(X),) if n_targets == 1 else (len(X), n_targets)
-    if hasattr(model, "predict_members"):
-        prediction = np.asarray(model.predict_members(X), dtype=np.float64)
-        fits = prediction.shape[1:] == shape
-    else:
-        prediction = np.asarray(model.predict(X), dtype=np.float64)
-        fits = prediction.shape == shape or (n_targets == 1 and prediction.size == len(X))
-        prediction = prediction.reshape(1, *shape) if fits else prediction
-    if not fits:
-        count = "one value" if n_targets == 1 else f"{n_targets} values"
-        raise ValueError(
-            f"{type(model).__name__} must predict {count} for each of {len(X)} rows, got shape {prediction.shape}"
-        )
-    return prediction

@@ -74,7 +74,7 @@ def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
         "threshold": 0.0,
         "has_cost_input": decision.has_cost,
         "has_expected_loss": decision.has_expected_loss,
-        "prediction_cost": getattr(model, "_mean_cost", None) if decision.has_cost else None,
+        "prediction_cost": decision.prediction_cost,
         "certificates": [],
     }
 

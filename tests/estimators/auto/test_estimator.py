@@ -166,7 +166,7 @@ def test_without_time_for_the_last_fits_the_mean_over_the_folds_is_used(monkeypa
     for has_time in (True, False):
         monkeypatch.setattr(FitSteps, "has_time", lambda steps, trials, has_time=has_time: has_time)
         model = AutoRejector(**settings).fit(X, y)
-        sizes.append([len(copies) for copies in model._regressor.models])
+        sizes.append([len(copies) for copies in model.rule_.models.regressors])
     assert sizes == [[1], [5]]
 
 
@@ -270,19 +270,19 @@ def test_the_mean_over_the_folds_is_kept_for_few_noisy_rows(n_rows, noise, kept)
     X, y = rows(n_rows)
     y = 3 * X[:, 0] + noise * (y - 3 * X[:, 0])
     model = AutoRejector(cv=4, **{**QUICK, "learners": {"ridge": Ridge()}}).fit(X, y)
-    sizes = [len(copies) for copies in model._regressor.models]
+    sizes = [len(copies) for copies in model.rule_.models.regressors]
     assert sizes == [4 if kept else 1]
-    assert [len(risk.models) for risk in model._risk.models] == sizes
+    assert [len(risk.models) for risk in model.rule_.models.risks] == sizes
     if kept:
-        folds = [copy.predict(model._encoder.transform(NEW)) for copy in model._regressor.models[0]]
+        folds = [copy.predict(model.rule_.encoder.transform(NEW)) for copy in model.rule_.models.regressors[0]]
         np.testing.assert_allclose(model.predict(NEW), np.mean(folds, axis=0))
 
 
 def test_a_fast_fit_decides_by_one_model():
     model = AutoRejector(preset="fast", **QUICK).fit(X, Y)
-    assert {len(copies) for copies in model._regressor.models} == {1}
+    assert {len(copies) for copies in model.rule_.models.regressors} == {1}
 
 
 def test_folds_that_leave_out_rows_are_not_kept():
     model = AutoRejector(cv=TimeSeriesSplit(3), **QUICK).fit(X, Y)
-    assert {len(copies) for copies in model._regressor.models} == {1}
+    assert {len(copies) for copies in model.rule_.models.regressors} == {1}

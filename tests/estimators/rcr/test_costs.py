@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recuse import RcRRegressor
-from recuse.estimators.rcr.scores import CostGrid
+from recuse.rules.networks import CostGrid
 from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, noisy_rows
 
 COSTS = np.concatenate([[0.0], np.geomspace(1e-3, 1e3 * ROW_COST.max(), 120)])
@@ -76,7 +76,7 @@ def test_later_rows_widen_the_costs_that_partial_fit_serves():
     model.partial_fit(X, Y, cost=2 * ROW_COST)
     at_largest, beyond = scores_by_cost(model, [2 * ROW_COST.max(), 3 * ROW_COST.max()])
     np.testing.assert_array_equal(at_largest, beyond)
-    assert model._model.grid == CostGrid(ROW_COST.min(), 2 * ROW_COST.max())
+    assert model.rule_.grid == CostGrid(ROW_COST.min(), 2 * ROW_COST.max())
 
 
 def test_rows_without_any_positive_cost_are_rejected_at_their_cost():

@@ -114,22 +114,24 @@ UNEQUAL = splits_of(np.searchsorted([50, 77, 79], np.arange(len(X)), side="right
 
 def own_rejections(model, cost, folds=THIRDS):
     """Of each fold: what its rejectors accept (rejector, row), the errors and the costs, by what left it out."""
-    units, (n_regressors, n_rejectors) = model._units, (len(s) // len(folds) for s in stacks_of(model))
+    units, (n_regressors, n_rejectors) = model.rule_.units, (len(s) // len(folds) for s in stacks_of(model))
     for fold, (_, rows) in enumerate(folds):
         features = units.features(X[rows])
         said = outputs(model.regressor_.take([n_regressors * fold + i for i in range(n_regressors)]), features)
         prediction, row_cost = said.mean(axis=0), np.broadcast_to(cost, len(X))[rows]
-        seen = model._model.inputs.of_rows(features, prediction, said.std(axis=0), row_cost)
+        inputs = model.rule_.inputs
+        seen = inputs.with_cost(inputs.of_rows(features, prediction, said.std(axis=0)), row_cost)
         score = outputs(model.rejector_.take([n_rejectors * fold + i for i in range(n_rejectors)]), seen)
         if model.cost_range_ is not None:
-            score = score + model._model.inputs.cost_range.offset(torch.as_tensor(row_cost)).numpy()
+            score = score + model.rule_.offset(row_cost)
         yield score > 0, (units.prediction(prediction) - Y[rows]) ** 2, row_cost
 
 
 def inputs_of(model, cost=1.0):
     """The inputs of the rejectors for the new rows."""
-    features = model._units.features(NEW)
-    return model._model.inputs.of_new_rows(features, model._model.predictions(features), np.full(len(NEW), cost))
+    features = model.rule_.units.features(NEW)
+    inputs = model.rule_.inputs.of_new_rows(features, model.rule_.predictions(features))
+    return model.rule_.inputs.with_cost(inputs, np.full(len(NEW), cost))
 
 
 def stacks_of(model):
@@ -161,7 +163,7 @@ class TestOutOfFold:
     def test_the_error_of_a_row_is_that_of_the_regressors_of_its_fold(self, learned):
         model = make(n_members=2, cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
         for (_, own), (_, errors, _) in zip(learned, own_rejections(model, 1.0), strict=True):
-            told = model._units.loss(own.y.double().numpy())
+            told = model.rule_.units.loss(own.y.double().numpy())
             np.testing.assert_allclose(np.sort(told), np.sort(errors), rtol=1e-4, atol=1e-6)
 
     def test_each_rejector_is_tried_on_rows_it_did_not_learn_from(self, learned):
@@ -198,7 +200,7 @@ class TestOutOfFold:
     def test_validation_errors_are_those_of_the_mean_of_all_regressors(self, learned):
         model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
         for table, _ in learned:
-            errors = np.sort(model._units.loss(table.y[-len(NEW) :].double().numpy()))
+            errors = np.sort(model.rule_.units.loss(table.y[-len(NEW) :].double().numpy()))
             np.testing.assert_allclose(errors, np.sort((model.predict(NEW) - NEW_Y) ** 2), rtol=1e-4, atol=1e-6)
 
     def test_the_inputs_of_new_rows_are_those_of_validation_rows_in_learning(self, learned):
@@ -212,9 +214,9 @@ class TestOutOfFold:
 
     def test_the_disagreement_of_new_rows_is_the_mean_over_the_folds_of_that_within_them(self):
         model = make(n_members=3, cv=2).fit(X, Y)
-        features = model._units.features(NEW)
+        features = model.rule_.units.features(NEW)
         said = outputs(model.regressor_, features)
-        floor, mean, scale = model._model.inputs.spread
+        floor, mean, scale = model.rule_.inputs.spread
         expected = (np.log((said[:3].std(axis=0) + said[3:].std(axis=0)) / 2 + floor) - mean) / scale
         np.testing.assert_allclose(inputs_of(model)[:, -1], expected)
 
@@ -277,14 +279,14 @@ class TestNumbers:
 
     def test_the_regressors_of_a_smaller_ensemble_are_among_those_of_a_larger_one(self):
         small, large = (make(n_members=n).fit(X, Y, validation=(NEW, NEW_Y)) for n in (1, 2))
-        features = small._units.features(NEW)
+        features = small.rule_.units.features(NEW)
         np.testing.assert_allclose(
             outputs(large.regressor_.take([0, 2, 4]), features), outputs(small.regressor_, features), rtol=1e-4
         )
 
     def test_the_folds_differ_in_their_rows_and_initial_weights(self):
         model = make(epochs=1, learning_rate=1e-9).fit(X, Y)
-        first, second, third = outputs(model.regressor_, model._units.features(NEW))
+        first, second, third = outputs(model.regressor_, model.rule_.units.features(NEW))
         assert not np.allclose(first, second, atol=1e-3)
         assert not np.allclose(second, third, atol=1e-3)
 
@@ -292,9 +294,9 @@ class TestNumbers:
         model = make(n_members=2).fit(X, Y)
         assert len(model.regressor_) == 6
         assert len(model.rejector_) == 3
-        features = model._units.features(NEW)
+        features = model.rule_.units.features(NEW)
         mean = outputs(model.regressor_, features).mean(axis=0)
-        np.testing.assert_allclose(model.predict(NEW), model._units.prediction(mean))
+        np.testing.assert_allclose(model.predict(NEW), model.rule_.units.prediction(mean))
         scores = outputs(model.rejector_, inputs_of(model)).clip(-1, 1)
         np.testing.assert_allclose(model.decision_function(NEW), scores.mean(axis=0))
 
@@ -541,7 +543,7 @@ class TestNetworks:
         model = make(**parameters).fit(X, Y)
         assert torch.equal(before, torch.get_rng_state())
         same(model, make(**parameters).fit(X, Y), cost=1.0)
-        said = outputs(model.regressor_, model._units.features(NEW))
+        said = outputs(model.regressor_, model.rule_.units.features(NEW))
         assert len({row.tobytes() for row in said}) == 6
 
     def test_a_diverged_training_is_dropped_and_counted_over_folds_and_rejectors(self):
@@ -578,7 +580,7 @@ class TestNetworks:
         with pytest.warns(ConvergenceWarning, match=r"1 of 12 trainings diverged"):
             model = make(cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
         assert [entry[:2] for entry in model.diverged_] == [(1, 1e-1)]
-        features = model._units.features(NEW)
+        features = model.rule_.units.features(NEW)
         np.testing.assert_allclose(
             outputs(model.regressor_.take([1]), features), outputs(alone.regressor_.take([1]), features), rtol=1e-3
         )
@@ -625,7 +627,7 @@ class TestUnequalFolds:
         monkeypatch.setattr(crossfit, "train_regressors", spy)
         model = make(cv=UNEQUAL, n_members=2, learning_rate=1e-2).fit(X, Y, validation=(NEW, NEW_Y))
         (((tables, validation, members, *rest), _),) = calls  # all folds at once
-        features = model._units.features(NEW)
+        features = model.rule_.units.features(NEW)
         for fold, (table, chooses) in enumerate(zip(tables, validation, strict=True)):
             mine = [replace(member, table=0) for member in members if member.table == fold]
             alone = train([real_rows(table)], [chooses], mine, *rest)
@@ -741,7 +743,7 @@ def test_it_passes_the_checks_of_scikit_learn(estimator, check):
 def test_rows_in_no_test_part_train_regressors_only(learned):
     order = np.argsort(X[:, 0])
     model = make(cv=TimeSeriesSplit(3)).fit(X[order], Y[order])
-    in_test = {tuple(row) for row in model._units.features(X[order][20:]).astype(np.float32).tolist()}
+    in_test = {tuple(row) for row in model.rule_.units.features(X[order][20:]).astype(np.float32).tolist()}
     for table, own in learned:
         assert {*names_of(table), *names_of(own)} == in_test
     assert np.isfinite(model.decision_function(NEW)).all()

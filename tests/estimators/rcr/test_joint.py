@@ -236,16 +236,16 @@ class TestEnsembles:
     def test_the_prediction_is_the_mean_and_the_score_the_mean_clipped_score_of_the_members(self):
         model = make(n_members=3).fit(X, Y)
         assert len(model.regressor_) == len(model.learning_rate_) == len(model.best_epoch_) == 3
-        features = model._units.features(NEW)
+        features = model.rule_.units.features(NEW)
         members = [outputs(model.regressor_.take([i]), features)[0] for i in range(3)]
         assert not np.allclose(members[0], members[1])
-        np.testing.assert_allclose(model.predict(NEW), model._units.prediction(np.mean(members, axis=0)))
+        np.testing.assert_allclose(model.predict(NEW), model.rule_.units.prediction(np.mean(members, axis=0)))
         scores = [outputs(model.rejector_.take([i]), features)[0].clip(-1, 1) for i in range(3)]
         np.testing.assert_allclose(model.decision_function(NEW), np.mean(scores, axis=0))
 
     def test_the_first_members_are_those_of_a_smaller_ensemble(self):
         small, large = (make(n_members=count, recipe="paper").fit(X, Y, validation=(NEW, NEW_Y)) for count in (1, 3))
-        features = small._units.features(NEW)
+        features = small.rule_.units.features(NEW)
         first = outputs(large.regressor_.take([0]), features)
         np.testing.assert_array_equal(outputs(small.regressor_, features), first)
 
@@ -655,7 +655,7 @@ class TestProtocols:
     def test_seeds_of_the_members_may_be_given(self):
         both = make(n_members=2, random_state=[3, 5]).fit(X, Y, validation=(NEW, NEW_Y))
         alone = make(n_members=1, random_state=(3,)).fit(X, Y, validation=(NEW, NEW_Y))
-        features = both._units.features(NEW)
+        features = both.rule_.units.features(NEW)
         np.testing.assert_array_equal(outputs(both.regressor_, features)[0], outputs(alone.regressor_, features)[0])
         same(both, make(n_members=2, random_state=np.array([3, 5])).fit(X, Y, validation=(NEW, NEW_Y)), rtol=0)
         assert differ(both, make(n_members=2, random_state=[3, 6]).fit(X, Y, validation=(NEW, NEW_Y)))
@@ -668,8 +668,8 @@ class TestProtocols:
 
     def test_a_target_may_be_centred_only(self):
         centred = make(scale_target="centre").fit(X, Y + 50)
-        assert centred._units.target_scale == 1.0
-        assert centred._units.target_mean == pytest.approx(50 + Y.mean(), abs=1)
+        assert centred.rule_.units.target_scale == 1.0
+        assert centred.rule_.units.target_mean == pytest.approx(50 + Y.mean(), abs=1)
         with pytest.raises(ValueError, match=r"^scale_target must be True, False or 'centre', got 'center'$"):
             make(scale_target="center").fit(X, Y)
 

@@ -29,7 +29,7 @@ def test_a_preset_beats_accepting_all_and_rejecting_all(preset):
 
 def test_knn_plug_is_two_nearest_neighbour_regressions_on_the_same_rows():
     model = knn_plug(cost=0.7).fit(X, Y)
-    features, new = model._encoder.transform(X), model._encoder.transform(NEW)
+    features, new = model.rule_.encoder.transform(X), model.rule_.encoder.transform(NEW)
     h = KNeighborsRegressor(10).fit(features, Y)
     risk = KNeighborsRegressor(10).fit(features, (h.predict(features) - Y) ** 2)
     np.testing.assert_allclose(model.predict(NEW), h.predict(new))

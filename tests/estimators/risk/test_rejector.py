@@ -99,7 +99,7 @@ class TestHonesty:
         X, y, _, _ = datasets.make_heteroscedastic(2000, random_state=0)
         new, new_y, _, _ = datasets.make_heteroscedastic(8000, random_state=1)
         model = make(DecisionTreeRegressor(min_samples_leaf=3)).fit(X, y)
-        said = np.array([part.predict(model._encoder.transform(new)) for part in model.regressors_])
+        said = np.array([part.predict(model.rule_.encoder.transform(new)) for part in model.regressors_])
         np.testing.assert_allclose(said.mean(axis=0), model.predict(new))
         one = np.mean((said - new_y) ** 2)
         mean = np.mean((said.mean(axis=0) - new_y) ** 2)
@@ -202,7 +202,7 @@ class TestNumbers:
     def test_a_part_that_takes_no_weights_gets_copies(self, regressor):
         weight = 1 + np.arange(len(Y)) % 3
         model = make(regressor, residuals="train").fit(X, Y, sample_weight=weight)
-        features = model._encoder.transform(X)
+        features = model.rule_.encoder.transform(X)
         by_hand = clone(regressor).fit(np.repeat(features, weight, axis=0), np.repeat(Y, weight))
         np.testing.assert_allclose(model.predict(X), by_hand.predict(features))
         with pytest.raises(ValueError, match=r"takes no sample_weight, so weights must be whole numbers .*, got 1\.5$"):
@@ -223,7 +223,7 @@ class TestFolds:
             assert len(model.regressors_) == count
             np.testing.assert_allclose(
                 model.predict(NEW),
-                np.mean([part.predict(model._encoder.transform(NEW)) for part in model.regressors_], axis=0),
+                np.mean([part.predict(model.rule_.encoder.transform(NEW)) for part in model.regressors_], axis=0),
             )
 
     def test_explicit_folds_are_those_of_the_rows_as_given(self):

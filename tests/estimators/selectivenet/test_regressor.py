@@ -122,17 +122,17 @@ class TestCoverage:
 
     def test_the_score_is_the_mean_selection_less_the_threshold(self):
         model = make(n_members=3).fit(X, Y)
-        prediction, selection, _ = outputs(model.network_, model._units.features(NEW)).reshape(3, 3, -1)
+        prediction, selection, _ = outputs(model.network_, model.rule_.units.features(NEW)).reshape(3, 3, -1)
         np.testing.assert_allclose(model.decision_function(NEW), selection.mean(axis=0) - model.threshold_)
-        np.testing.assert_allclose(model.predict(NEW), model._units.prediction(prediction.mean(axis=0)))
+        np.testing.assert_allclose(model.predict(NEW), model.rule_.units.prediction(prediction.mean(axis=0)))
 
 
 class TestCost:
     def test_every_cost_is_served_by_nearly_the_lowest_validation_loss(self, by_cost):
         """Not exactly: rows that are accepted at a lower cost are accepted too."""
-        features = by_cost._units.features(NEW)
+        features = by_cost.rule_.units.features(NEW)
         heads = outputs(by_cost.network_, features).reshape(3, 10, -1)
-        prediction, selection = by_cost._units.prediction(heads[0]), heads[1]
+        prediction, selection = by_cost.rule_.units.prediction(heads[0]), heads[1]
         for cost in (0.05, 0.3, 1.0, 4.0):
             ways = [(p, s > t) for p, s in zip(prediction, selection, strict=True) for t in (-1.0, *s)]
             lowest = min(metrics.rcr_loss(NEW_Y, p, accepted, cost) for p, accepted in ways)
@@ -193,7 +193,7 @@ class TestCost:
 
     def test_the_networks_are_those_of_their_coverages_alone(self, by_cost):
         alone = make(coverage=0.4, epochs=80).fit(X, Y, validation=(NEW, NEW_Y))
-        features = alone._units.features(NEW)
+        features = alone.rule_.units.features(NEW)
         in_grid = outputs(by_cost.network_.take([3]), features)
         np.testing.assert_allclose(in_grid, outputs(alone.network_, features), rtol=1e-4, atol=1e-5)
 
@@ -231,7 +231,7 @@ class TestNumbers:
     def test_the_first_members_are_those_of_a_smaller_ensemble(self):
         small = make(n_members=1).fit(X, Y, validation=(NEW, NEW_Y))
         large = make(n_members=3).fit(X, Y, validation=(NEW, NEW_Y))
-        features = small._units.features(NEW)
+        features = small.rule_.units.features(NEW)
         first = outputs(large.network_.take([0]), features)
         np.testing.assert_allclose(outputs(small.network_, features), first, rtol=1e-4, atol=1e-5)
 

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from recuse.bench.images.spec import ImageProtocol, ImageSpec
 from recuse.datasets import AgeDB, BreastPathQ, ImageDataset, crop_and_flip, make_cellularity
-from recuse.estimators.images.rows import Augment, ImageRows, image_of
+from recuse.estimators.images.rows import Augment, ImageRows
+from recuse.rules.networks import image_of
 
 __all__ = ["ImageParts", "ImageSource", "augmentation", "find_source", "load_parts", "turn"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,21 +23,19 @@ from recuse.estimators.auto.weights import (
 )
 from recuse.estimators.crossfitting import CrossFitted
 from recuse.estimators.risk.model import CrossFittedRisk
-from recuse.estimators.subestimators import predict
 from recuse.losses import TargetLoss
+from recuse.rules.risk import RiskModels
 from recuse.tabular.folds import Split
 from recuse.tabular.rows import Rows
 
 __all__ = [
     "BlendPrediction",
-    "BlendedRegressor",
-    "BlendedRisk",
     "blend_regressors",
     "blend_risks",
     "few_enough_to_keep_folds",
     "keeps_folds",
     "likely_accepted",
-    "risk_inputs",
+    "smaller",
 ]
 
 Floats = NDArray[np.float64]
@@ -67,59 +64,17 @@ class BlendPrediction:
         return BlendPrediction(self.each[:, rows], self.prediction[rows])
 
 
-@dataclass(frozen=True)
-class BlendedRegressor:
-    """Cross-fitted regressors and their weights.
-
-    Attributes
-    ----------
-    models : sequence of tuple
-        For each regressor, its fitted copies: one for each fold, or a single one fitted to all rows. The prediction of
-        a row is the mean over the copies.
-    weights : ndarray of shape (regressor,)
-    outputs : int
-    """
-
-    models: Sequence[tuple[Any, ...]]
-    weights: Floats
-    outputs: int
-
-    def smaller(self) -> BlendedRegressor:
-        """Return nearly the same blend for faster decisions, with fewer trees of forests and centres of processes."""
-        pairs = zip(self.models, self.weights, strict=True)
-        models = [tuple(smaller_model(copy, len(copies), weight) for copy in copies) for copies, weight in pairs]
-        return replace(self, models=models)
-
-    def of_copy(self, number: int, features: Floats) -> BlendPrediction:
-        """Predict by the copy of this number of each regressor."""
-        each = np.array([predict(copies[number], features, self.outputs).mean for copies in self.models])
-        return BlendPrediction(each, np.tensordot(self.weights, each, 1))
-
-    def by_copy(self, features: Floats) -> list[BlendPrediction]:
-        """Predict by the first copies, by the second ones, and so on."""
-        return [self.of_copy(number, features) for number in range(len(self.models[0]))]
-
-
-@dataclass(frozen=True)
-class BlendedRisk:
-    """Cross-fitted risk models and their weights."""
-
-    models: Sequence[CrossFittedRisk]
-    weights: Floats
-
-    def smaller(self) -> BlendedRisk:
-        """Return nearly the same blend for faster decisions, with fewer trees of forests and centres of processes."""
-        pairs = zip(self.models, self.weights, strict=True)
-        models = [
-            replace(risk, models=tuple(smaller_model(each, len(risk.models), weight) for each in risk.models))
-            for risk, weight in pairs
-        ]
-        return replace(self, models=models)
-
-    def by_fold(self, inputs: Sequence[Floats]) -> Floats:
-        """Return the risks (fold, row), given the inputs of each fold."""
-        risks = np.array([model.by_fold(inputs) for model in self.models])
-        return np.asarray(np.tensordot(self.weights, risks, 1))
+def smaller(models: RiskModels) -> RiskModels:
+    """Return nearly the same blend for faster decisions, with fewer trees of forests and centres of processes."""
+    regressors = tuple(
+        tuple(smaller_model(copy, len(copies), weight) for copy in copies)
+        for copies, weight in zip(models.regressors, models.weights, strict=True)
+    )
+    risks = tuple(
+        replace(risk, models=tuple(smaller_model(each, len(risk.models), weight) for each in risk.models))
+        for risk, weight in zip(models.risks, models.risk_weights, strict=True)
+    )
+    return replace(models, regressors=regressors, risks=risks)
 
 
 def blend_regressors(
@@ -242,23 +197,6 @@ def _weights_by_fold(weights_by: Callable[[Indices], Floats], parts: Sequence[In
     if len(parts) == 1:
         return overall, [overall]
     return overall, [weights_by(np.setdiff1d(everything, part)) for part in parts]
-
-
-def risk_inputs(features: Floats, novelty: Floats, prediction: Floats, scale: float) -> Floats:
-    """Return the inputs of the risk models (row, input).
-
-    They are the features, the novelty and the prediction. The differences among the regressors are left out, since they
-    raised the out-of-fold RcR loss.
-
-    Parameters
-    ----------
-    features : ndarray of shape (row, feature)
-    novelty : ndarray of shape (row,)
-    prediction : ndarray of shape (row,) or (row, output)
-    scale : float
-        Standard deviation of the target.
-    """
-    return np.column_stack([features, novelty, prediction.reshape(len(features), -1) / scale])
 
 
 def few_enough_to_keep_folds(n_rows: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,13 +16,11 @@ from recuse import losses
 from recuse.costs import Cost, row_values
 from recuse.dataframes import aligned, row_index
 from recuse.estimators.auto.blending import (
-    BlendedRegressor,
-    BlendedRisk,
     BlendPrediction,
     blend_risks,
     few_enough_to_keep_folds,
     keeps_folds,
-    risk_inputs,
+    smaller,
 )
 from recuse.estimators.auto.candidates import (
     LEARNERS,
@@ -32,7 +31,7 @@ from recuse.estimators.auto.candidates import (
     with_members,
 )
 from recuse.estimators.auto.interrupts import Interrupts
-from recuse.estimators.auto.models.novelty import Novelty, out_of_fold_novelty
+from recuse.estimators.auto.models.novelty import learn_novelty, out_of_fold_novelty
 from recuse.estimators.auto.presets import PRESETS, Preset
 from recuse.estimators.auto.report import Entry, leaderboard, trial_entries
 from recuse.estimators.auto.steps import FitProgress, FitSteps
@@ -40,10 +39,11 @@ from recuse.estimators.auto.time_budget import TimeBudget
 from recuse.estimators.auto.time_plan import Forecast, divisions_in_time
 from recuse.estimators.auto.trials import Trial, missing_parts, used_trials
 from recuse.estimators.crossfitting import CrossFitted, Sample, first_division
-from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
+from recuse.estimators.risk.base import Corrections, FoldModels, RiskBasedRegressor
 from recuse.estimators.risk.model import CrossFittedRisk
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
+from recuse.rules.risk import Prediction, RiskInputs, RiskModels
 from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.folds import Split, check_folds, folds_of, is_partition, splits_of_tested
 from recuse.tabular.rows import Rows
@@ -125,6 +125,8 @@ class AutoRejector(RiskBasedRegressor):
         One line for each row passed to `fit`, with its index: target(s), prediction(s), expected_loss, cost and score =
         cost - expected_loss, each by models that were not fitted to the row; NaN for rows in no test part. Thresholds
         can be chosen with it, since its scores are comparable to those of `decide` on new rows.
+    rule_ : RiskRule
+        What it decides by; see `recuse.rules.risk`.
     cost_ : the cost of `fit`
     loss_ : TargetLoss
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -215,10 +217,9 @@ class AutoRejector(RiskBasedRegressor):
             weight = self._weight_of_drawn(X, sample_weight, random)
             rows = self._training_rows(X, y, self.cost_, weight, groups=groups, cv=self.cv)
             start = time.monotonic()
-            self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
-            self._target_scale = target_moments(rows.y, rows.weight)[1]
-            features = self._encoder.transform(rows.X)
-            missing = self._fit_rows(rows, features, budget, time.monotonic() - start, random)
+            encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
+            features = encoder.transform(rows.X)
+            missing = self._fit_rows(rows, encoder, features, budget, time.monotonic() - start, random)
         if missing:
             warnings.warn(f"fit was interrupted; the model lacks {missing}", stacklevel=2)
         assert rows.origin is not None
@@ -269,13 +270,20 @@ class AutoRejector(RiskBasedRegressor):
         return kept
 
     def _fit_rows(
-        self, rows: Rows, features: Floats, budget: TimeBudget, encoding: float, random: np.random.RandomState
+        self,
+        rows: Rows,
+        encoder: TableEncoder,
+        features: Floats,
+        budget: TimeBudget,
+        encoding: float,
+        random: np.random.RandomState,
     ) -> str:
         """Fit to checked rows, and return what is missing after an interrupt.
 
         Parameters
         ----------
         rows : Rows
+        encoder : TableEncoder
         features : ndarray of shape (row, feature)
         budget : TimeBudget
         encoding : float
@@ -306,9 +314,11 @@ class AutoRejector(RiskBasedRegressor):
                 lambda: run.blend(trials, splits, np.column_stack([features, novelty]))
             )
             tested, folds = splits_of_tested(splits)
-            inputs = risk_inputs(features[tested], novelty[tested], blended.prediction[tested], self._target_scale)
+            inputs = RiskInputs(0.0, target_moments(rows.y, rows.weight)[1])
+            predicted = Prediction(blended.prediction[tested], np.zeros(len(tested)))
+            seen = inputs(features[tested], predicted, novelty[tested])
             error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
-            residuals = Sample(inputs, error, rows.weight[tested])
+            residuals = Sample(seen, error, rows.weight[tested])
             used = used_trials(trials, weights)
             risk_trials = run.try_risk_models(risk_models, residuals, folds, used)
             cross_fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
@@ -321,19 +331,23 @@ class AutoRejector(RiskBasedRegressor):
             if keep and not noisy:
                 risk_shares, risk = blend_risks(*of_risks)
             chosen = trials, weights, risk_trials, risk_shares
-            of_folds = interrupts.repeat(lambda: self._adopt(run, *chosen, residuals, keep))
-        interrupts.repeat(lambda: self._learn_corrections(rows, features, splits, of_folds, random))
+            of_folds = interrupts.repeat(lambda: self._models(run, *chosen, residuals, inputs, keep))
+        corrections = interrupts.repeat(
+            lambda: Corrections.learn(encoder, rows, features, splits, of_folds, self.loss_, random)
+        )
         expected = np.full(len(rows), np.nan)
         expected[tested] = 0.0
         if budget.until(1.0) > 2 * encoding * len(splits):  # the encoders of all folds take this long
-            expected = self._out_of_fold_surcharge(rows, splits)
-        expected[tested] = self._calibrate(risk, error, residuals.weight, expected[tested])
+            expected = corrections.out_of_fold_surcharge(rows, splits)
+        calibration, expected[tested] = corrections.calibrate(risk, error, residuals.weight, expected[tested])
+        self.rule_ = corrections.rule(of_folds.new, calibration)
+        risks = [calibration(corrections.fold_mean.out_of_fold(each.out_of_fold)) for each in cross_fitted]
         shares = weights, risk_shares
-        self._report(trials, blended.take(tested), risk_trials, shares, expected[tested], rows.take(tested))
+        self._report(trials, blended.take(tested), risk_trials, shares, risks, expected[tested], rows.take(tested))
         self.out_of_fold_ = self._out_of_fold_table(rows, blended.prediction, expected)
         return missing_parts([*trials, *risk_trials], len(splits), len(divisions[0])) if interrupts.seen else ""
 
-    def _adopt(
+    def _models(
         self,
         run: FitSteps,
         trials: list[Trial[CrossFitted]],
@@ -341,25 +355,26 @@ class AutoRejector(RiskBasedRegressor):
         risk_trials: list[Trial[CrossFittedRisk]],
         risk_weights: Floats,
         residuals: Sample,
+        inputs: RiskInputs,
         keep: bool,
     ) -> FoldModels:
-        """Keep the models of the folds or fit those with a weight to all rows, and return the models of the folds."""
+        """Return the models of the folds, and those of new rows: the same, or those with a weight fitted to all."""
         used, used_risks = used_trials(trials, weights), used_trials(risk_trials, risk_weights)
-        outputs, weights, risk_weights = self._n_targets, weights[weights > 0], risk_weights[risk_weights > 0]
-        self._novelty = Novelty.learn(run.features, run.random)
-        folds = BlendedRegressor([trial.fitted.models for trial in used if trial.fitted], weights, outputs)
-        risks = BlendedRisk([trial.fitted for trial in used_risks if trial.fitted], risk_weights)
-        regressor, risk = folds, risks
-        if not keep:
-            regressor = BlendedRegressor([(model,) for model in run.refit_regressors(used)], weights, outputs)
-            risk = BlendedRisk(run.refit_risks(used_risks, residuals), risk_weights)
-        self._regressor, self._risk = regressor.smaller(), risk.smaller()
-        first = BlendedRegressor([first_division(copies) for copies in folds.models], weights, outputs)
-        return FoldModels(
-            lambda fold, features: first.of_copy(fold, features).prediction,
-            lambda features: self._estimates(folds, risks, features),
-            refitted=not keep,
+        folds = RiskModels(
+            tuple(trial.fitted.models for trial in used if trial.fitted),
+            weights[weights > 0],
+            tuple(trial.fitted.risk for trial in used_risks if trial.fitted),
+            risk_weights[risk_weights > 0],
+            inputs,
+            learn_novelty(run.features, run.random),
+            self._n_targets,
         )
+        new = folds
+        if not keep:
+            regressors = tuple((model,) for model in run.refit_regressors(used))
+            new = replace(folds, regressors=regressors, risks=tuple(run.refit_risks(used_risks, residuals)))
+        first = replace(folds, regressors=tuple(first_division(copies) for copies in folds.regressors))
+        return FoldModels(smaller(new), folds, first, refitted=not keep)
 
     def _report(
         self,
@@ -367,15 +382,17 @@ class AutoRejector(RiskBasedRegressor):
         blended: BlendPrediction,
         risk_trials: list[Trial[CrossFittedRisk]],
         weights: tuple[Floats, Floats],
+        risks: list[Floats],
         risk: Floats,
         rows: Rows,
     ) -> None:
-        """Build the leaderboard from out-of-fold results; `weights` are those of the regressors and the risks."""
-        factor = self._fold_mean.factor  # loss of the model of new rows, relative to one fold
+        """Build the leaderboard from out-of-fold results.
+
+        `weights` are those of the regressors and the risk models, `risks` are by each risk model and `risk` by all.
+        """
+        factor = self.rule_.factor  # loss of the model of new rows, relative to one fold
         error = factor * self.loss_.of_rows(blended.prediction - rows.y)
         errors = [factor * self.loss_.of_rows(each - rows.y) for each in blended.each]
-        fitted = [trial.fitted for trial in risk_trials if trial.fitted is not None]
-        risks = [self._calibration(self._fold_mean.out_of_fold(each.out_of_fold)) for each in fitted]
         entries = [
             Entry("blend", "blend", error, risk, 1.0),
             *trial_entries("regressor", trials, weights[0], [(own, risk) for own in errors]),
@@ -384,15 +401,3 @@ class AutoRejector(RiskBasedRegressor):
             Entry("yardstick", "always_reject", error, np.full_like(risk, np.inf)),
         ]
         self.leaderboard_ = leaderboard(entries, rows.cost, rows.weight)
-
-    def _model_predictions(self, rows: Any, features: Floats) -> Floats:
-        return np.array([blended.prediction for blended in self._regressor.by_copy(features)])
-
-    def _model_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
-        return self._estimates(self._regressor, self._risk, features)
-
-    def _estimates(self, regressor: BlendedRegressor, risk: BlendedRisk, features: Floats) -> tuple[Floats, Floats]:
-        """Return predictions and risks (copy, row) of a blend."""
-        copies, novelty = regressor.by_copy(features), self._novelty(features)
-        inputs = [risk_inputs(features, novelty, blended.prediction, self._target_scale) for blended in copies]
-        return np.array([blended.prediction for blended in copies]), risk.by_fold(inputs)

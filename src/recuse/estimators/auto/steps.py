@@ -23,6 +23,7 @@ from recuse.estimators.joint_fits import fits_together
 from recuse.estimators.risk.model import CrossFittedRisk, learn_risk, refit_risks
 from recuse.losses import TargetLoss
 from recuse.progress import Report
+from recuse.rules.risk import ScaledRisk
 from recuse.tabular.folds import Split
 from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
@@ -181,7 +182,7 @@ class FitSteps:
         chosen = [(with_scales_of(each.models[0], each.estimator), most) for each, most in fitted]
         return refit(chosen, self.sample, self.random, n_jobs=self.n_jobs, on_fit=self.progress.on_fit)
 
-    def refit_risks(self, trials: list[Trial[CrossFittedRisk]], residuals: Sample) -> list[CrossFittedRisk]:
+    def refit_risks(self, trials: list[Trial[CrossFittedRisk]], residuals: Sample) -> list[ScaledRisk]:
         """Fit risk models to all out-of-fold errors, or to as many as in their trials."""
         chosen = [(trial.fitted, trial.most_rows) for trial in trials if trial.fitted]
         return refit_risks(chosen, residuals, self.random, self.n_jobs, on_fit=self.progress.on_fit)

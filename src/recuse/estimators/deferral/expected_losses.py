@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, with_weighted
 from recuse.estimators.crossfitting import Sample
-from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
+from recuse.estimators.risk.model import learn_risk
 from recuse.losses import Squared, TargetLoss
+from recuse.rules.risk import ScaledRisk
 from recuse.tabular.folds import Split, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import moments
@@ -43,12 +44,12 @@ class ExpectedLoss:
 
     Attributes
     ----------
-    risk : CrossFittedRisk
+    risk : ScaledRisk
     prediction : tuple of float or None
         Mean and scale of the prediction as an input; None if it is no input.
     """
 
-    risk: CrossFittedRisk
+    risk: ScaledRisk
     prediction: tuple[float, float] | None
 
     def __call__(self, features: Floats, prediction: Floats) -> Floats:
@@ -106,7 +107,7 @@ def learn_expected_loss(
     error = loss.of_rows(prediction[learned] - rows.y[learned])
     sample = Sample(inputs, error, rows.weight[learned])
     risk = learn_risk(part, sample, folds if len(folds) > 1 else None, random, n_jobs)
-    model = ExpectedLoss(CrossFittedRisk(risk.models, risk.scale), scale)
+    model = ExpectedLoss(risk.risk, scale)
     expected = model(features, prediction)
     if len(folds) > 1:
         expected[learned] = risk.out_of_fold

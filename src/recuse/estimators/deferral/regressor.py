@@ -244,7 +244,7 @@ class DeferralRegressor(CheckedRegressor):
         rows = self._check_new_rows(X, fees)
         row_fees = fees_of(self.experts_, X, rows, fees, fitting=False)
         limits = capacities_of(self.experts_, len(rows), capacities)
-        prediction, own = self.model_._estimate(self.model_._check_new_rows(rows))
+        prediction, own = self.model_.rule_.estimate(self.model_._check_new_rows(rows))
         predictions = predictions_of(self.experts_, X, rows, fitting=False)
         features = self._encoder.transform(rows)
         others = [model(features, column) for model, column in zip(self._expected, predictions.T, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -24,7 +25,8 @@ from recuse.deep.two_heads import TwoHeads
 from recuse.engine.schedule import slow_start_epochs
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.images.folder import claim_folder
-from recuse.estimators.images.rows import Augment, ImageRowDataset, ImageRows, Images, check_images, image_of
+from recuse.estimators.images.rows import Augment, ImageRowDataset, ImageRows, check_images
+from recuse.rules.networks import ImageRule, image_of
 from recuse.surrogates import CarriesSurrogates, SurrogateLike
 from recuse.validation import is_count, is_rate, require
 
@@ -117,7 +119,7 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
     Decision(3 rows: ...)
     """
 
-    network_: TwoHeads
+    rule_: ImageRule
     device_: torch.device
 
     def __init__(
@@ -186,9 +188,9 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
             train, held_out = self._split(rows, validation, seed)
             if np.ptp(train.y) == 0:
                 raise ValueError(f"y must not be constant, got {train.y[0]} in all {len(train)} rows")
-            self.image_shape_ = tuple(image_of(train.images, int(train.index[0])).shape)
+            channels, height, width = image_of(train.images, int(train.index[0])).shape
+            self.image_shape_ = (channels, height, width)
             self.n_channels_ = self.image_shape_[0]
-            self._mean, self._scale = float(train.y.mean()), float(train.y.std())
             slow_start = slow_start_epochs(self.slow_start, self.epochs)
             if self.checkpoint_dir is not None:
                 settings = self._settings(slow_start, train, held_out)
@@ -211,20 +213,25 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         return self._varying_cost
 
     @property
+    def network_(self) -> TwoHeads:
+        """The trained network."""
+        return self.rule_.network
+
+    @property
     def _varying_cost(self) -> bool:
         return not is_constant(self.cost_)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with the network on the CPU, so that any machine can load it."""
         state: dict[str, Any] = super().__getstate__()
-        if "network_" in state and self.device_.type != "cpu":
-            state["network_"] = copy.deepcopy(self.network_).cpu()
+        if "rule_" in state and self.device_.type != "cpu":
+            state["rule_"] = replace(self.rule_, network=copy.deepcopy(self.network_).cpu())
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state; the network goes to the device it was on, if this machine has it."""
         super().__setstate__(state)
-        if "network_" in state:
+        if "rule_" in state:
             self.device_ = _available(self.device_)
             self.network_.to(self.device_)
 
@@ -302,6 +309,7 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
     def _train(self, train: ImageRows, held_out: ImageRows, seed: int, slow_start: int) -> None:
         from recuse.deep import lightning  # imported here: an extra
 
+        mean, scale = float(train.y.mean()), float(train.y.std())
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             backbone, features = make_backbone(self.backbone, self.n_channels_)
@@ -313,8 +321,8 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
             schedule=self.schedule,
             weight_decay=self.weight_decay,
             slow_start=slow_start,
-            target_mean=self._mean,
-            target_scale=self._scale,
+            target_mean=mean,
+            target_scale=scale,
         )
         data = lightning.RejectionData(
             ImageRowDataset(train, self.augment, seed),
@@ -328,7 +336,8 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         run = lightning.Run(self.epochs, seed, folder, self.early_stopping, self.trainer or {}, self.verbose)
         outcome = lightning.train(module, data, run)
         self.device_ = outcome.device
-        self.network_ = network.float().eval().to(self.device_)  # float: precision="bf16-true" leaves other weights
+        network = network.float().eval().to(self.device_)  # float: precision="bf16-true" leaves other weights
+        self.rule_ = ImageRule(network, self.image_shape_, mean, scale, self.batch_size)
         self.best_epoch_, self.validation_loss_ = outcome.best_epoch, outcome.best_loss
         self.history_ = pd.DataFrame(outcome.history)
 
@@ -339,22 +348,6 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         if channels != self.n_channels_:
             raise ValueError(f"images must have {self.n_channels_} channels, as in fit, got {channels}")
         return images
-
-    def _predictions(self, rows: Images) -> Floats:
-        # predictions do not depend on the cost
-        return self._judge(rows, np.ones(len(rows)))[0]  # type: ignore[arg-type]
-
-    @torch.inference_mode()
-    def _judge(self, rows: Images, cost: Floats) -> tuple[Floats, Floats]:
-        """Return predictions and scores (n,), computed in single precision."""
-        outputs = []
-        for first in range(0, len(cost), self.batch_size):
-            batch = range(first, min(first + self.batch_size, len(cost)))
-            x = torch.stack([image_of(rows, row) for row in batch]).to(self.device_)
-            scaled = torch.as_tensor(cost[batch.start : batch.stop] / self._scale**2, dtype=torch.float32)
-            outputs.append(torch.stack(self.network_(x, scaled.to(self.device_))).cpu())
-        prediction, score = torch.cat(outputs, dim=1).double().numpy()
-        return prediction * self._scale + self._mean, score
 
 
 def _available(device: torch.device) -> torch.device:

@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from recuse.costs import Cost, resolve
+from recuse.rules.networks import Images, image_of
 
-__all__ = ["Augment", "ImageRowDataset", "ImageRows", "Images", "check_images", "image_of"]
+__all__ = ["Augment", "ImageRowDataset", "ImageRows", "check_images"]
 
 Floats = NDArray[np.float64]
-Images = Tensor | Dataset[Any]
 Augment = Callable[[Tensor, np.random.Generator], Tensor]
 
 
@@ -120,13 +120,6 @@ def check_images(images: Any) -> Images:
         if not tensor[row].isfinite().all():
             raise ValueError(f"images must be finite, got NaN or infinity in row {row}")
     return tensor
-
-
-def image_of(images: Images, row: int) -> Tensor:
-    """Return one image (channel, height, width) as floats; bytes are scaled to [-1, 1]."""
-    item = images[row]
-    image = torch.as_tensor(item[0] if isinstance(item, tuple | list) else item)
-    return image.float() / 127.5 - 1 if image.dtype == torch.uint8 else image.float()
 
 
 def _columns(rows: Dataset[Any]) -> tuple[Any, Any]:

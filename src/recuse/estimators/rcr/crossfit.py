@@ -32,49 +32,16 @@ from recuse.engine.stack import Stack, outputs
 from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
 from recuse.estimators.rcr.outcome import Assessment, Outcome
-from recuse.estimators.rcr.rejector_inputs import RejectorInputs, disagreement
-from recuse.estimators.rcr.scores import CostGrid, mean_score
+from recuse.estimators.rcr.rejector_inputs import learn_inputs
+from recuse.rules.networks import CostGrid, RcRRule, RejectorInputs, disagreement
 from recuse.tabular.folds import folds_of, held_out_split
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 from recuse.validation import require
 
-__all__ = ["CrossfitModel", "CrossfitTraining"]
+__all__ = ["CrossfitTraining"]
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class CrossfitModel:
-    """Regressors and rejectors of all folds; the fields and methods are those of `FittedModel`.
-
-    `inputs` computes the inputs of the rejectors. `grid` covers the costs of training, and is None for a single cost.
-    """
-
-    units: Units
-    regressor: Stack
-    rejector: Stack
-    inputs: RejectorInputs
-    grid: CostGrid | None
-
-    def predictions(self, features: Floats) -> Floats:
-        """Return the predictions of every regressor (member, row) or (member, output, row)."""
-        return outputs(self.regressor, features)
-
-    def scores(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:
-        """Return the mean score (row,) of the rejectors."""
-        if self.grid is None:
-            return mean_score(outputs(self.rejector, self.inputs.of_new_rows(features, predictions, cost)))
-        without_cost = replace(self.inputs, cost_range=None, units=replace(self.units, log_cost=None))
-        shared = without_cost.of_new_rows(features, predictions, cost)
-
-        def score_at(rows: NDArray[np.intp], knot: float) -> Floats:
-            at_knot = np.full(len(rows), knot)
-            score = outputs(self.rejector, self.inputs.with_cost(shared[rows], at_knot))
-            cost_range = self.inputs.cost_range
-            return score if cost_range is None else score + cost_range.offset(torch.as_tensor(at_knot)).numpy()
-
-        return self.grid.scores(score_at, cost)
 
 
 @dataclass(frozen=True)
@@ -161,7 +128,7 @@ class CrossfitTraining:
             raise ValueError(f"residuals='crossfit' needs at least 2 rows to train on, got n_samples = {len(train)}")
         folds = self._train_folds(units, train, held_out, seeds, shuffle)
         predicted = train.take(folds.rows)
-        inputs = RejectorInputs.learn(
+        inputs = learn_inputs(
             units,
             self.cost_range,
             folds.sizes,
@@ -170,7 +137,8 @@ class CrossfitTraining:
             predicted.weight,
             single=len(seeds) == 1,
         )
-        seen = inputs.of_rows(units.features(predicted.X), folds.prediction, folds.spread, predicted.cost)
+        seen = inputs.of_rows(units.features(predicted.X), folds.prediction, folds.spread)
+        seen = inputs.with_cost(seen, predicted.cost)
         known = self._error_table(predicted, seen, folds.prediction, units, shuffle)
         new = [] if held_out is None else [self._held_out_errors(held_out, folds, inputs)]
         grid = self._grid(units, train, held_out)
@@ -182,7 +150,7 @@ class CrossfitTraining:
             rejector = trained.regressor.take(chosen).to(torch.float64)  # holds the rejectors
             outcomes.append(
                 Outcome(
-                    CrossfitModel(units, folds.stack, rejector, inputs, grid),
+                    RcRRule(units, folds.stack, rejector, grid, inputs),
                     learning_rate=[rejecting[trial].learning_rate for trial in chosen],
                     best_epoch=trained.epoch[chosen].tolist(),
                     validation_loss=float(self._in_units(units, trained.loss[chosen]).mean()),
@@ -266,7 +234,7 @@ class CrossfitTraining:
         units = inputs.units
         features = units.features(held_out.X)
         predictions = outputs(folds.stack, features)
-        seen = inputs.of_new_rows(features, predictions, held_out.cost)
+        seen = inputs.with_cost(inputs.of_new_rows(features, predictions), held_out.cost)
         return self._error_table(held_out, seen, predictions.mean(axis=0), units)
 
     def _error_table(self, rows: Rows, inputs: Floats, prediction: Floats, units: Units, seed: int = 0) -> Table:

@@ -13,46 +13,18 @@ from recuse.engine.best_epoch import Trained
 from recuse.engine.members import Member
 from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Networks, Plan
-from recuse.engine.stack import Stack, outputs
+from recuse.engine.stack import Stack
 from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
 from recuse.estimators.rcr.outcome import Assessment, Outcome
 from recuse.estimators.rcr.relevance import RelevantInputs, relevant_inputs, selects_inputs
-from recuse.estimators.rcr.scores import CostGrid, mean_score
+from recuse.rules.networks import CostGrid, RcRRule
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 
-__all__ = ["JointModel", "JointTraining", "joint_model"]
+__all__ = ["JointTraining", "joint_rule"]
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class JointModel:
-    """Pairs of regressor and rejector; the fields and methods are those of `FittedModel`.
-
-    `grid` covers the costs of the training rows, and is None if all rows have the same cost.
-    """
-
-    units: Units
-    regressor: Stack
-    rejector: Stack
-    grid: CostGrid | None
-
-    def predictions(self, features: Floats) -> Floats:
-        """Return the predictions of every regressor (member, row) or (member, output, row)."""
-        return outputs(self.regressor, features)
-
-    def scores(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:
-        """Return the mean score (row,) of the rejectors, which do not use the predictions."""
-        if self.grid is None:
-            return mean_score(outputs(self.rejector, features))
-
-        def score_at(rows: NDArray[np.intp], knot: float) -> Floats:
-            inputs = self.units.rejector_features(features[rows], np.full(len(rows), knot))
-            return outputs(self.rejector, inputs)
-
-        return self.grid.scores(score_at, cost)
 
 
 @dataclass(frozen=True)
@@ -65,14 +37,14 @@ class JointTraining:
     rates : sequence of float
         Learning rates to try; the validation loss chooses one for each member.
     plan : Plan
-    start : JointModel, optional
+    start : RcRRule, optional
         Networks to continue from instead of new ones.
     """
 
     maker: NetworkMaker
     rates: Sequence[float]
     plan: Plan
-    start: JointModel | None = None
+    start: RcRRule | None = None
 
     def fit(
         self,
@@ -118,7 +90,7 @@ class JointTraining:
         for number, aim in enumerate(aims):
             trials = [trial for trial, other in enumerate(aim_of) if other == number]
             chosen = [trials[trial] for trial in best_trials(trained.loss[trials].cpu(), self.rates)]
-            model = joint_model(units, trained.regressor, trained.rejector, chosen, grid)
+            model = joint_rule(units, trained.regressor, trained.rejector, chosen, grid)
             outcomes.append(
                 Outcome(
                     model,
@@ -159,21 +131,21 @@ class JointTraining:
         ]
 
 
-def joint_model(
+def joint_rule(
     units: Units, regressor: Stack, rejector: Stack | None, chosen: Sequence[int], grid: CostGrid | None
-) -> JointModel:
+) -> RcRRule:
     """Keep some members, in double precision, so that the result of a row does not depend on its batch."""
     assert rejector is not None
     regressors, rejectors = (stack.take(chosen).to(torch.float64) for stack in (regressor, rejector))
-    return JointModel(units, regressors, rejectors, grid)
+    return RcRRule(units, regressors, rejectors, grid)
 
 
-def _assess(model: JointModel, splits: Sequence[tuple[Rows, Rows]], tables: Sequence[int], aim: Aim) -> Assessment:
+def _assess(model: RcRRule, splits: Sequence[tuple[Rows, Rows]], tables: Sequence[int], aim: Aim) -> Assessment:
     """Measure the decisions on validation rows: of the ensemble, or of each member on its own validation rows.
 
     Parameters
     ----------
-    model : JointModel
+    model : RcRRule
     splits : sequence of (Rows, Rows)
     tables : sequence of int
         The split of each member.
@@ -189,7 +161,7 @@ def _assess(model: JointModel, splits: Sequence[tuple[Rows, Rows]], tables: Sequ
     return Assessment(loss, accept, reject, losses, cost)
 
 
-def _decided(model: JointModel, rows: Rows, aim: Aim) -> tuple[Floats, Floats, Floats, Floats]:
+def _decided(model: RcRRule, rows: Rows, aim: Aim) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the RcR loss, the loss of the prediction, the cost and the weight of each row."""
     units, features = model.units, model.units.features(rows.X)
     predictions = model.predictions(features)

@@ -19,10 +19,10 @@ from recuse.engine.objectives.pairs import Pairs, Regressors
 from recuse.engine.plan import Networks
 from recuse.engine.stack import Stack, threads_for
 from recuse.estimators.rate_search import RandomStateLike, best_trials, draw_seeds, member_seeds
-from recuse.estimators.rcr.joint import JointModel, JointTraining, joint_model
+from recuse.estimators.rcr.joint import JointTraining, joint_rule
 from recuse.estimators.rcr.networks import Aim, make_members
-from recuse.estimators.rcr.scores import CostGrid
 from recuse.losses import SQUARED, TargetLoss
+from recuse.rules.networks import CostGrid, RcRRule
 from recuse.tabular.units import Units
 
 __all__ = ["OnlineTraining", "online_seeds"]
@@ -85,11 +85,11 @@ class OnlineTraining:
         """Return the mean loss of the chosen members, in the user's units."""
         return float(units.loss(self.loss[best_trials(self.loss, self.rates)].double().numpy()).mean())
 
-    def best_model(self, units: Units, cost: NDArray[np.float64], seen: CostGrid | None) -> JointModel:
+    def best_rule(self, units: Units, cost: NDArray[np.float64], seen: CostGrid | None) -> RcRRule:
         """Return the members of the best learning rates, for the costs of the last rows and of the grid `seen`."""
         grid = CostGrid.of(cost) if seen is None else seen.extended(cost)
         chosen = best_trials(self.loss, self.rates)
-        return joint_model(units, self.regressor, self.rejector, chosen, None if units.log_cost is None else grid)
+        return joint_rule(units, self.regressor, self.rejector, chosen, None if units.log_cost is None else grid)
 
     def trained_on(self, table: Table, batch_size: int) -> OnlineTraining:
         """Return a copy that is evaluated on the table and then trained on it; this object does not change.

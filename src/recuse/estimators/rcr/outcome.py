@@ -1,48 +1,19 @@
-"""Trained models of RcRRegressor, and the results of their training."""
+"""Results of the training of RcRRegressor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.engine.stack import Stack
 from recuse.estimators.advice import warn_if_cost_out_of_range, warn_if_useless
 from recuse.estimators.rate_search import warn_of_diverged
-from recuse.estimators.rcr.scores import CostGrid
-from recuse.tabular.units import Units
+from recuse.rules.networks import RcRRule
 
-__all__ = ["Assessment", "FittedModel", "Outcome"]
+__all__ = ["Assessment", "Outcome"]
 
 Floats = NDArray[np.float64]
-
-
-class FittedModel(Protocol):
-    """Interface of trained regressors and rejectors."""
-
-    @property
-    def units(self) -> Units:
-        """Conversion of features, targets and costs to the units of the networks."""
-
-    @property
-    def regressor(self) -> Stack:
-        """The regressors."""
-
-    @property
-    def rejector(self) -> Stack:
-        """The rejectors."""
-
-    @property
-    def grid(self) -> CostGrid | None:
-        """The costs of training, or None if there was only one."""
-
-    def predictions(self, features: Floats) -> Floats:
-        """Return the predictions of every regressor (member, row) or (member, output, row), in units of the engine."""
-
-    def scores(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:
-        """Return the scores (row,) for features, predictions and costs, which are in the user's units."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +39,12 @@ class Assessment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained model and the results of its training.
+    """A trained rule and the results of its training.
 
     Most fields are fitted attributes of `RcRRegressor`; `n_trainings` is the number of all trainings.
     """
 
-    model: FittedModel
+    rule: RcRRule
     learning_rate: list[float]
     best_epoch: list[int]
     validation_loss: float

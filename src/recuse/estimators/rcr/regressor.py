@@ -16,13 +16,13 @@ from recuse.costs import Cost
 from recuse.engine.plan import Plan
 from recuse.engine.stack import Stack
 from recuse.engine.user_modules import NetworkFactory
-from recuse.estimators.base import RejectingRegressor, reject_novel
+from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.rate_search import RandomStateLike, divide, engine_table, learning_rates, member_seeds
 from recuse.estimators.rcr.crossfit import CrossfitTraining
-from recuse.estimators.rcr.joint import JointModel, JointTraining
+from recuse.estimators.rcr.joint import JointTraining
 from recuse.estimators.rcr.networks import Aim, NetworkMaker
 from recuse.estimators.rcr.online import OnlineTraining, online_seeds
-from recuse.estimators.rcr.outcome import FittedModel, Outcome
+from recuse.estimators.rcr.outcome import Outcome
 from recuse.estimators.rcr.parameters import (
     CV,
     HIDDEN,
@@ -37,6 +37,7 @@ from recuse.estimators.rcr.parameters import (
 )
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
+from recuse.rules.networks import RcRRule
 from recuse.surrogates import CarriesSurrogates, SurrogateLike
 from recuse.tabular.encoder import Unseen
 from recuse.tabular.rows import Rows
@@ -209,7 +210,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         self.recipe = recipe
 
     _several_targets = True
-    _model: FittedModel | None = None
+    rule_: RcRRule
     _online: OnlineTraining | None = None
 
     def fit(
@@ -276,7 +277,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
                 slow_start = recipe.slow_start if model is None else 0
                 online = OnlineTraining.start(training, units, Aim.of(chosen, self.surrogate), seeds, slow_start)
             self._online = online.trained_on(engine_table(units, rows), recipe.batch_size)
-            self._model = self._online.best_model(units, rows.cost, None if model is None else model.grid)
+            self.rule_ = self._online.best_rule(units, rows.cost, None if model is None else model.grid)
             self.cost_, self.learning_rate_ = chosen, self._online.chosen_rates
             self.validation_loss_ = self._online.loss_in(units)
         return self
@@ -284,42 +285,18 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
     @property
     def regressor_(self) -> Stack:
         """The trained regressors."""
-        return self._fitted.regressor
+        return self.rule_.regressor
 
     @property
     def rejector_(self) -> Stack:
         """The trained rejectors."""
-        return self._fitted.rejector
+        return self.rule_.rejector
 
     @property
     def serves_any_cost(self) -> bool:
         """Whether `decide` accepts any cost, or any cost of the range: if the cost varied in training."""
-        return self.cost_range_ is not None or self._fitted.units.log_cost is not None
-
-    @property
-    def _fitted(self) -> FittedModel:
         check_is_fitted(self)
-        assert self._model is not None
-        return self._model
-
-    @property
-    def _units(self) -> Units:
-        return self._fitted.units
-
-    def _predictions(self, rows: Any) -> Floats:
-        """Return h(x), the mean over the members."""
-        units = self._units
-        return units.prediction(self._fitted.predictions(units.features(rows)).mean(axis=0))
-
-    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Return h(x) and the score, which is negative for a row with a novel cell."""
-        model = self._fitted
-        encoded = model.units.encoder.encode(rows)
-        predictions = model.predictions(encoded.features)  # (member, row)
-        score = model.scores(encoded.features, predictions, cost)
-        if model.units.encoder.unseen != "keep":
-            score = reject_novel(score, encoded.novelty)
-        return model.units.prediction(predictions.mean(axis=0)), score
+        return self.cost_range_ is not None or self.rule_.units.log_cost is not None
 
     def _train_all(self, data: FitData, costs: Sequence[Cost], surrogates: Sequence[SurrogateLike]) -> list[Outcome]:
         """Train for each cost with each surrogate, on the same rows and seeds; several costs must be numbers."""
@@ -355,8 +332,8 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
 
     def _adopt(self, outcome: Outcome, cost: Cost) -> None:
         """Set the fitted attributes from the result of a training."""
-        self._model, self._online = outcome.model, None
-        self.loss_ = outcome.model.units.target_loss
+        self.rule_, self._online = outcome.rule, None
+        self.loss_ = outcome.rule.units.target_loss
         self.cost_range_ = None if self.cost_range is None else (float(self.cost_range[0]), float(self.cost_range[1]))
         self.__dict__.pop("cost_", None)
         if self.cost_range is None:
@@ -365,12 +342,13 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         self.validation_loss_, self.history_ = outcome.validation_loss, outcome.history
         self.diverged_ = outcome.diverged
 
-    def _model_to_continue(self, cost: Cost, *, warm: bool, online: bool) -> JointModel | None:
+    def _model_to_continue(self, cost: Cost, *, warm: bool, online: bool) -> RcRRule | None:
         """Return the model that training continues from, or None to start with new networks."""
-        if self._model is None or not warm:
+        model: RcRRule | None = getattr(self, "rule_", None)
+        if model is None or not warm:
             return None
-        name, model = type(self).__name__, self._model
-        if not isinstance(model, JointModel):
+        name = type(self).__name__
+        if model.inputs is not None:
             raise ValueError(
                 f"{name} was fitted with residuals='crossfit' and cannot continue training: fit a new estimator"
             )
@@ -378,7 +356,7 @@ class RcRRegressor(CarriesSurrogates, RejectingRegressor):
         check_continuation(name, now, Continuation(model.units.target_loss, self.cost_), online=online)
         return model
 
-    def _learn_units(self, train: Rows, rows: Rows, cost: Cost, model: JointModel | None) -> Units:
+    def _learn_units(self, train: Rows, rows: Rows, cost: Cost, model: RcRRule | None) -> Units:
         """Learn columns and scales, or keep those of the model that training continues from."""
         if model is not None:
             return model.units

@@ -19,7 +19,7 @@ from recuse.engine.stack import outputs
 from recuse.estimators.permutation_importance import certainly_relevant, loss_increases
 from recuse.estimators.rate_search import engine_table, of_equal_length
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
-from recuse.estimators.rcr.scores import mean_score
+from recuse.rules.networks import mean_score
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 

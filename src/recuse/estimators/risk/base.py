@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -16,61 +15,128 @@ from numpy.typing import NDArray
 from recuse.decision import LOSS_SAVED
 from recuse.estimators.advice import warn_if_cost_out_of_range, warn_if_useless
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.risk.calibration import PowerCalibration
+from recuse.estimators.risk.calibration import learn_calibration
 from recuse.estimators.risk.ensemble import FoldMean
 from recuse.estimators.risk.interpolation import interpolated_rows
-from recuse.estimators.risk.surcharge import HeldOut, Surcharge
+from recuse.estimators.risk.surcharge import HeldOut, learn_surcharge
+from recuse.losses import TargetLoss
 from recuse.out_of_fold import OutOfFold
+from recuse.rules.risk import PowerCalibration, RiskModels, RiskRule, Surcharge
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split, is_partition
 from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
 
-__all__ = ["FoldModels", "RiskBasedRegressor"]
+__all__ = ["Corrections", "FoldModels", "RiskBasedRegressor"]
 
 Floats = NDArray[np.float64]
-
-_BLOCK = 8192  # rows predicted at once
-_MODEL_ATTRIBUTES = ("_regressor", "_risk", "regressors_", "risks_")  # of the subclasses
 
 
 @dataclass(frozen=True)
 class FoldModels:
-    """The models of the folds, which `fit` needs for corrections.
+    """The models of new rows and those of the folds, which corrections are learned from.
 
     Attributes
     ----------
-    predict : callable
-        Function from the number of a fold and features to predictions (row,) or (row, output).
-    estimates : callable
-        Function from features to the predictions and the risks (fold, row) of all folds.
+    new : RiskModels
+        The models that predict new rows.
+    folds : RiskModels
+        One copy for each fold.
+    first : RiskModels
+        One copy for each fold of the first division of the rows, which predicts the rows of that fold.
     refitted : bool
-        Whether new rows are predicted by models that are fitted to all rows, instead of by the mean over the folds.
+        Whether the models of new rows are fitted to all rows, instead of being the mean over the folds.
     """
 
-    predict: Callable[[int, Floats], Floats]
-    estimates: Callable[[Floats], tuple[Floats, Floats]]
+    new: RiskModels
+    folds: RiskModels
+    first: RiskModels
     refitted: bool = False
+
+    def predict(self, fold: int, features: Floats) -> Floats:
+        """Predict by the regressors that were not fitted to this fold."""
+        return self.first.of_copy(fold, features).mean
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """What turns the risks of training rows, learned from out-of-fold errors, into expected losses of new rows.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    fold_mean : FoldMean
+        Corrects the risk for the models of new rows.
+    surcharge : Surcharge
+        The extra expected loss of cells without information.
+    """
+
+    encoder: TableEncoder
+    fold_mean: FoldMean
+    surcharge: Surcharge
+
+    @classmethod
+    def learn(
+        cls,
+        encoder: TableEncoder,
+        rows: Rows,
+        features: Floats,
+        splits: Sequence[Split],
+        folds: FoldModels,
+        loss: TargetLoss,
+        random: np.random.RandomState,
+    ) -> Self:
+        """Learn the correction for the models of new rows, and the surcharge of cells without information."""
+        with one_thread():
+            fold_mean = FoldMean.of_one()
+            if len(splits) > 1 and is_partition(list(splits), len(rows)):
+                between = interpolated_rows(features, encoder.slices, random)
+                new = folds.new.estimates(between)[1].mean(axis=0) if folds.refitted else None
+                fold_mean = FoldMean.learn(*folds.folds.estimates(between), loss, new, refitted=folds.refitted)
+            held_out = [
+                HeldOut(features[test], rows.y[test], partial(folds.predict, fold))
+                for fold, (_, test) in enumerate(splits)
+            ]
+            return cls(encoder, fold_mean, learn_surcharge(encoder, held_out, loss, random))
+
+    def calibrate(
+        self, risk: Floats, error: Floats, weight: Floats, surcharge: Floats
+    ) -> tuple[PowerCalibration, Floats]:
+        """Learn the calibration from the out-of-fold risks and errors of rows; also return their expected losses.
+
+        Rows with a surcharge do not count, since the surcharge is the larger part of their expected loss.
+        """
+        mean, known = self.fold_mean, surcharge == 0
+        if not weight[known].any():
+            known = np.ones_like(known)
+        corrected = mean.out_of_fold(risk)
+        gain = mean.factors(corrected[known])
+        calibration = learn_calibration(corrected[known], gain * error[known], weight[known])
+        return calibration, calibration(corrected) + surcharge
+
+    def out_of_fold_surcharge(self, rows: Rows, splits: Sequence[Split]) -> Floats:
+        """Return the surcharge (row,) of cells that are novel to the other folds; NaN for rows in no test part."""
+        extra = np.full(len(rows), np.nan)
+        for train, test in splits:
+            if self.encoder.unseen == "keep":
+                extra[test] = 0.0
+                continue
+            encoder = self.encoder.refitted(rows.take(train).X, rows.weight[train], unseen="novel")
+            extra[test] = self.surcharge(encoder.encode(rows.take(test).X).novelty)
+        return extra
+
+    def rule(self, models: RiskModels, calibration: PowerCalibration) -> RiskRule:
+        """Return the rule of new rows."""
+        surcharge = None if self.encoder.unseen == "keep" else self.surcharge
+        return RiskRule(self.encoder, models, self.fold_mean.factor, calibration, surcharge)
 
 
 class RiskBasedRegressor(RejectingRegressor):
-    """Accept a row where its expected loss is below its cost.
-
-    The prediction and the risk of a row are means over models: one for each fold, or one fitted to all rows. `fit` of a
-    subclass sets these attributes:
-
-    - `_encoder`: encodes rows as features.
-    - `_fold_mean`: corrects the risk, which was learned from out-of-fold errors, for the models of new rows.
-    - `_calibration`: maps the corrected risk to the expected loss; the identity by default.
-    - `_surcharge`: the extra expected loss of cells without information.
-    """
+    """Accept a row where its expected loss is below its cost; `fit` of a subclass sets `rule_`."""
 
     _several_targets = True
     _score_unit = LOSS_SAVED
-    _encoder: TableEncoder
-    _fold_mean: FoldMean
-    _calibration = PowerCalibration()
-    _surcharge: Surcharge
+    rule_: RiskRule
 
     def __getstate__(self) -> dict[str, Any]:
         """Pack the fitted models into one object.
@@ -78,20 +144,12 @@ class RiskBasedRegressor(RejectingRegressor):
         joblib opens a file for each array of a memory-mapped model, and forests have thousands of arrays.
         """
         state: dict[str, Any] = super().__getstate__()
-        return {name: _packed(value) if name in _MODEL_ATTRIBUTES else value for name, value in state.items()}
+        return {name: _packed(value) if name == "rule_" else value for name, value in state.items()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Unpack the fitted models."""
-        packed = {name for name in _MODEL_ATTRIBUTES if isinstance(state.get(name), bytes)}
-        super().__setstate__({name: pickle.loads(v) if name in packed else v for name, v in state.items()})
-
-    @abstractmethod
-    def _model_predictions(self, rows: Any, features: Floats) -> Floats:
-        """Return the prediction of each model (model, row) or (model, row, output)."""
-
-    @abstractmethod
-    def _model_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
-        """Return the prediction (model, row) or (model, row, output) and the risk (model, row) of each model."""
+        rule = state.get("rule_")
+        super().__setstate__({**state, "rule_": pickle.loads(rule)} if isinstance(rule, bytes) else state)
 
     def expected_loss(self, X: Any) -> Floats:
         """Estimate the loss E[L(h(x) - y) | x] of every row, in the units of the loss.
@@ -104,77 +162,13 @@ class RiskBasedRegressor(RejectingRegressor):
         -------
         ndarray of shape (n_rows,)
         """
-        return self._estimate(self._check_new_rows(X))[1]
+        rows = self._check_new_rows(X)
+        return self.rule_.estimate(rows)[1]
 
     @property
     def serves_any_cost(self) -> bool:
         """True: the expected loss does not depend on the cost."""
         return True
-
-    def _predictions(self, rows: Any) -> Floats:
-        with one_thread():
-            blocks = [self._model_predictions(block, self._encoder.transform(block)) for block in _blocks(rows)]
-        return np.concatenate([block.mean(axis=0) for block in blocks])
-
-    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Return h(x) and the score, which is the cost minus the expected loss."""
-        prediction, risk = self._estimate(rows)
-        return prediction, cost - risk
-
-    def _estimate(self, rows: Any) -> tuple[Floats, Floats]:
-        """Return the prediction and the expected loss of checked rows."""
-        with one_thread():
-            blocks = [self._estimate_block(block) for block in _blocks(rows)]
-        predictions, risks = zip(*blocks, strict=True)
-        return np.concatenate(predictions), np.concatenate(risks)
-
-    def _estimate_block(self, rows: Any) -> tuple[Floats, Floats]:
-        encoded = self._encoder.encode(rows)
-        predictions, risks = self._model_estimates(rows, encoded.features)
-        risk = self._calibration(self._fold_mean.risk(risks))
-        if self._encoder.unseen != "keep":
-            risk = risk + self._surcharge(encoded.novelty)
-        return np.asarray(predictions.mean(axis=0)), risk
-
-    def _learn_corrections(
-        self, rows: Rows, features: Floats, splits: Sequence[Split], folds: FoldModels, random: np.random.RandomState
-    ) -> None:
-        """Learn the correction for the models of new rows, and the surcharge of cells without information."""
-        with one_thread():
-            self._fold_mean = FoldMean.of_one()
-            if len(splits) > 1 and is_partition(list(splits), len(rows)):
-                between = interpolated_rows(features, self._encoder.slices, random)
-                new = self._model_estimates(None, between)[1].mean(axis=0) if folds.refitted else None
-                self._fold_mean = FoldMean.learn(*folds.estimates(between), self.loss_, new, refitted=folds.refitted)
-            held_out = [
-                HeldOut(features[test], rows.y[test], partial(folds.predict, fold))
-                for fold, (_, test) in enumerate(splits)
-            ]
-            self._surcharge = Surcharge.learn(self._encoder, held_out, self.loss_, random)
-
-    def _calibrate(self, risk: Floats, error: Floats, weight: Floats, surcharge: Floats) -> Floats:
-        """Learn the calibration from the out-of-fold risks and errors of rows; return their expected losses (row,).
-
-        Rows with a surcharge do not count, since the surcharge is the larger part of their expected loss.
-        """
-        mean, known = self._fold_mean, surcharge == 0
-        if not weight[known].any():
-            known = np.ones_like(known)
-        corrected = mean.out_of_fold(risk)
-        gain = mean.factors(corrected[known])
-        self._calibration = PowerCalibration.learn(corrected[known], gain * error[known], weight[known])
-        return self._calibration(corrected) + surcharge
-
-    def _out_of_fold_surcharge(self, rows: Rows, splits: Sequence[Split]) -> Floats:
-        """Return the surcharge (row,) of cells that are novel to the other folds; NaN for rows in no test part."""
-        extra = np.full(len(rows), np.nan)
-        for train, test in splits:
-            if self._encoder.unseen == "keep":
-                extra[test] = 0.0
-                continue
-            encoder = self._encoder.refitted(rows.take(train).X, rows.weight[train], unseen="novel")
-            extra[test] = self._surcharge(encoder.encode(rows.take(test).X).novelty)
-        return extra
 
     def _advise(self, weight: Floats) -> None:
         """Warn if rejection does not pay on the out-of-fold rows, or if the cost is beyond their losses."""
@@ -191,13 +185,22 @@ class RiskBasedRegressor(RejectingRegressor):
     def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
         """Return a table with one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
         assert rows.origin is not None
-        place, index = rows.origin.place, rows.origin.index
-        results = []
-        for values in (rows.y, prediction, risk):
-            given = values[place]
-            given[place < 0] = np.nan
-            results.append(given)
-        known = OutOfFold(*results, rows.origin.cost, index, self.loss_, self._target_names)
+        place = rows.origin.place
+
+        def given(values: Floats) -> Floats:
+            of_rows = values[place]
+            of_rows[place < 0] = np.nan
+            return of_rows
+
+        known = OutOfFold(
+            given(rows.y),
+            given(prediction),
+            given(risk),
+            rows.origin.cost,
+            rows.origin.index,
+            self.loss_,
+            self._target_names,
+        )
         return known.to_frame()
 
 
@@ -207,10 +210,3 @@ def _packed(models: object) -> object:
         return pickle.dumps(models, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError):
         return models
-
-
-def _blocks(rows: Any) -> list[Any]:
-    """Divide rows into blocks, so that memory does not grow with their number."""
-    if isinstance(rows, pd.DataFrame):
-        return [rows.iloc[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
-    return [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]

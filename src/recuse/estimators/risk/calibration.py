@@ -7,13 +7,12 @@ risks closer together, a power above 1 moves them apart.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Self
-
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PowerCalibration"]
+from recuse.rules.risk import PowerCalibration
+
+__all__ = ["learn_calibration"]
 
 Floats = NDArray[np.float64]
 
@@ -24,65 +23,40 @@ _STEPS = 50
 _TOLERANCE = 1e-10
 
 
-@dataclass(frozen=True)
-class PowerCalibration:
-    """The expected loss of a row of a given risk: level * (risk / centre) ** power.
+def learn_calibration(risk: Floats, error: Floats, weight: Floats) -> PowerCalibration:
+    """Fit level and power to errors of rows that the risk models were not fitted to.
 
-    Attributes
+    The power has the lowest gamma deviance: rows of low and of high risk count alike, as their relative errors
+    have about the same distribution. The deviance is the RcR loss divided by the cost c and averaged over all costs
+    with the measure dc / c, up to a constant, so the calibration does not depend on the cost. The level keeps the
+    mean loss.
+
+    Parameters
     ----------
-    level, centre : float
-        The expected loss of a row whose risk is `centre`, the geometric mean of the training rows.
-    power : float
-    floor : float
-        Smaller risks count as this.
+    risk, error, weight : ndarray of shape (row,)
+
+    Examples
+    --------
+    >>> risk = np.repeat([1.0, 4.0, 16.0], 1000)
+    >>> calibration = learn_calibration(risk, np.sqrt(risk), np.ones(3000))
+    >>> calibration(np.array([1.0, 16.0])).round(1)
+    array([1., 4.])
     """
-
-    level: float = 1.0
-    centre: float = 1.0
-    power: float = 1.0
-    floor: float = 0.0
-
-    @classmethod
-    def learn(cls, risk: Floats, error: Floats, weight: Floats) -> Self:
-        """Fit level and power to errors of rows that the risk models were not fitted to.
-
-        The power has the lowest gamma deviance: rows of low and of high risk count alike, as their relative errors
-        have about the same distribution. The deviance is the RcR loss divided by the cost c and averaged over all costs
-        with the measure dc / c, up to a constant, so the calibration does not depend on the cost. The level keeps the
-        mean loss.
-
-        Parameters
-        ----------
-        risk, error, weight : ndarray of shape (row,)
-
-        Examples
-        --------
-        >>> risk = np.repeat([1.0, 4.0, 16.0], 1000)
-        >>> calibration = PowerCalibration.learn(risk, np.sqrt(risk), np.ones(3000))
-        >>> calibration(np.array([1.0, 16.0])).round(1)
-        array([1., 4.])
-        """
-        mean, share = float(np.average(risk, weights=weight)), weight / weight.sum()
-        loss = float(share @ error)
-        if not (mean > 0 and loss > 0 and np.ptp(risk) > _FLOOR * mean):
-            return cls()
-        floor = _FLOOR * mean
-        log_risk = np.log(np.maximum(risk, floor))
-        middle = float(share @ log_risk)
-        x = log_risk - middle
-        positive = risk > floor  # a risk that was clipped at zero has no logarithm, and would decide the power
-        known = bool((share * error)[positive].any())
-        strength = _PRIOR / len(risk) * float(share @ x**2)
-        slope = _fit(x[positive], error[positive] / loss, share[positive], strength) if known else 1.0
-        power = float(np.clip(slope, *_POWERS))
-        level = loss / float(share @ np.exp(power * x))  # keeps the mean loss
-        return cls(level, float(np.exp(middle)), power, floor)
-
-    def __call__(self, risk: Floats) -> Floats:
-        """Return the expected loss (row,) of rows of these risks."""
-        if self == PowerCalibration():
-            return risk
-        return np.asarray(self.level * (np.maximum(risk, self.floor) / self.centre) ** self.power)
+    mean, share = float(np.average(risk, weights=weight)), weight / weight.sum()
+    loss = float(share @ error)
+    if not (mean > 0 and loss > 0 and np.ptp(risk) > _FLOOR * mean):
+        return PowerCalibration()
+    floor = _FLOOR * mean
+    log_risk = np.log(np.maximum(risk, floor))
+    middle = float(share @ log_risk)
+    x = log_risk - middle
+    positive = risk > floor  # a risk that was clipped at zero has no logarithm, and would decide the power
+    known = bool((share * error)[positive].any())
+    strength = _PRIOR / len(risk) * float(share @ x**2)
+    slope = _fit(x[positive], error[positive] / loss, share[positive], strength) if known else 1.0
+    power = float(np.clip(slope, *_POWERS))
+    level = loss / float(share @ np.exp(power * x))  # keeps the mean loss
+    return PowerCalibration(level, float(np.exp(middle)), power, floor)
 
 
 def _fit(x: Floats, error: Floats, share: Floats, strength: float) -> float:

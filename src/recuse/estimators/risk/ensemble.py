@@ -14,8 +14,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.estimators.risk.calibration import PowerCalibration
+from recuse.estimators.risk.calibration import learn_calibration
 from recuse.losses import SQUARED, TargetLoss
+from recuse.rules.risk import PowerCalibration
 
 __all__ = ["FoldMean"]
 
@@ -90,17 +91,13 @@ class FoldMean:
         variance = np.minimum(variance, _MAX_SHARE * usual * risk)
         exponent = _REFITTED if refitted else 1.0
         factor = max(1 - float(variance.mean()) / float(risk.mean()), _MIN_FACTOR) ** exponent
-        by_risk = PowerCalibration.learn(risk, variance, np.ones(len(risk)))
-        return cls(factor, *quantiles, None if by_risk == PowerCalibration() else by_risk, exponent)
+        by_risk = learn_calibration(risk, variance, np.ones(len(risk)))
+        return cls(factor, *quantiles, None if by_risk.is_identity else by_risk, exponent)
 
     @classmethod
     def of_one(cls) -> Self:
         """Return the identity, for a model without folds."""
         return cls(1.0, np.empty(0), np.empty(0))
-
-    def risk(self, risks: Floats) -> Floats:
-        """Return the expected loss (row,) of new rows, given the risks of all models (model, row)."""
-        return np.asarray(self.factor * risks.mean(axis=0))
 
     def out_of_fold(self, risk: Floats) -> Floats:
         """Return the expected loss (row,) of training rows, given the risk of one fold, on the scale of `risk`.
@@ -121,7 +118,7 @@ class FoldMean:
         Parameters
         ----------
         expected : ndarray of shape (row,)
-            Expected losses as `risk` and `out_of_fold` return them.
+            Expected losses as `RiskRule` and `out_of_fold` return them.
         """
         if self.variance is None:
             return np.full(len(expected), self.factor)

@@ -11,44 +11,31 @@ from numpy.typing import NDArray
 
 from recuse.estimators.crossfitting import Sample, cross_fit, refit
 from recuse.estimators.subestimators import fit_subestimator, seeded
+from recuse.rules.risk import ScaledRisk, non_negative
 from recuse.tabular.folds import Split
 from recuse.threads import one_thread
 
-__all__ = ["CrossFittedRisk", "learn_risk", "non_negative", "refit_risks"]
+__all__ = ["CrossFittedRisk", "learn_risk", "refit_risks"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class CrossFittedRisk:
-    """Cross-fitted risk models, and the factor that their predictions are multiplied by.
+    """Cross-fitted risk models, and their risks of the training rows.
 
     Attributes
     ----------
-    models : tuple of estimator
-        One for each fold, or one fitted to all residuals.
-    scale : float
+    risk : ScaledRisk
     out_of_fold : ndarray of shape (row,)
         Scaled risk of the training rows by models that were not fitted to them; empty without folds.
     estimator : estimator or None
         Not fitted; None without folds.
     """
 
-    models: tuple[Any, ...]
-    scale: float
+    risk: ScaledRisk
     out_of_fold: Floats = field(default_factory=lambda: np.empty(0), repr=False)
     estimator: Any = field(default=None, repr=False)
-
-    def by_fold(self, inputs: Sequence[Floats]) -> Floats:
-        """Return the risk (fold, row) for the inputs by the regressors of each fold.
-
-        A single regressor is paired with every risk model, a single risk model with every regressor.
-        """
-        count = max(len(self.models), len(inputs))
-        models, tables = self.models * (count // len(self.models)), list(inputs) * (count // len(inputs))
-        return np.array(
-            [self.scale * non_negative(model.predict(table)) for model, table in zip(models, tables, strict=True)]
-        )
 
 
 def learn_risk(
@@ -81,7 +68,7 @@ def learn_risk(
     """
     if splits is None:
         with one_thread():
-            return CrossFittedRisk((fit_subestimator(seeded(part, random), *residuals),), 1.0)
+            return CrossFittedRisk(ScaledRisk((fit_subestimator(seeded(part, random), *residuals),), 1.0))
     inputs, loss, weight = residuals
     unit = float(np.average(loss, weights=weight)) or 1.0
     sample = Sample(inputs, loss / unit, weight)
@@ -89,7 +76,7 @@ def learn_risk(
     risk = non_negative(fitted.out_of_fold.mean)
     mean = float(np.average(risk, weights=weight))
     scale = unit / mean if mean > 0 else unit
-    return CrossFittedRisk(fitted.models, scale, scale * risk, part)
+    return CrossFittedRisk(ScaledRisk(fitted.models, scale), scale * risk, part)
 
 
 def refit_risks(
@@ -99,7 +86,7 @@ def refit_risks(
     n_jobs: int | None = None,
     *,
     on_fit: Callable[[], None] | None = None,
-) -> list[CrossFittedRisk]:
+) -> list[ScaledRisk]:
     """Fit cross-fitted risk models again, each as one model for all rows or a number of them; the scales stay.
 
     Parameters
@@ -116,9 +103,4 @@ def refit_risks(
     unit = float(np.average(loss, weights=weight)) or 1.0
     estimators = [(risk.estimator, most) for risk, most in risks]
     models = refit(estimators, Sample(inputs, loss / unit, weight), random, n_jobs=n_jobs, on_fit=on_fit)
-    return [replace(risk, models=(model,)) for (risk, _), model in zip(risks, models, strict=True)]
-
-
-def non_negative(prediction: Any) -> Floats:
-    """Return the predictions (row,) of a risk model, clipped at zero."""
-    return np.maximum(np.asarray(prediction, dtype=np.float64).reshape(-1), 0.0)
+    return [replace(each.risk, models=(model,)) for (each, _), model in zip(risks, models, strict=True)]

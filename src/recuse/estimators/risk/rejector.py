@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,22 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 from recuse import losses
 from recuse.costs import Cost
 from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, refit
-from recuse.estimators.risk.base import FoldModels, RiskBasedRegressor
-from recuse.estimators.risk.calibration import PowerCalibration
+from recuse.estimators.risk.base import Corrections, FoldModels, RiskBasedRegressor
 from recuse.estimators.risk.ensemble import FoldMean
-from recuse.estimators.risk.model import CrossFittedRisk, learn_risk
-from recuse.estimators.risk.surcharge import Surcharge
+from recuse.estimators.risk.model import learn_risk
 from recuse.estimators.subestimators import (
-    Prediction,
     check_subestimator,
     default_regressor,
     default_risk_model,
     fit_subestimator,
     for_targets,
-    predict,
     seeded,
 )
 from recuse.losses import LossLike
+from recuse.rules.risk import PowerCalibration, Prediction, RiskInputs, RiskModels, Surcharge, predict
 from recuse.tabular.encoder import TableEncoder, Unseen
 from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split, is_partition, splits_of_tested
 from recuse.tabular.rows import Rows
@@ -107,6 +105,8 @@ class RiskRejector(RiskBasedRegressor):
         One line for each row passed to `fit`, with its index: target(s), prediction(s), expected_loss, cost and score =
         cost - expected_loss, each by models that were not fitted to the row; NaN if there are none. Only set with
         `rescale`, and not with "train", whose residuals are not out-of-fold.
+    rule_ : RiskRule
+        What it decides by; see `recuse.rules.risk`.
     cost_ : the cost of `fit`
     loss_ : TargetLoss
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -205,42 +205,67 @@ class RiskRejector(RiskBasedRegressor):
             cv = self.cv if self._cross_fits else None
             rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=cv, merge_costs=True)
             random = check_random_state(self.random_state)
-            self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
-            self._target = target_moments(rows.y, rows.weight)
-            self._fit_rows(rows, self._encoder.transform(rows.X), random)
+            encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
+            self._fit_rows(rows, encoder, encoder.transform(rows.X), random)
         assert rows.origin is not None
         self._advise(rows.origin.weight)
         return self
 
-    def _fit_rows(self, rows: Rows, features: Floats, random: np.random.RandomState) -> None:
+    def _fit_rows(self, rows: Rows, encoder: TableEncoder, features: Floats, random: np.random.RandomState) -> None:
         splits = self._splits(rows, random)
         fitted = self._fit_regressors(rows, features, splits, random)
-        self.regressors_ = list(fitted.models)
+        regressors = fitted.models
         if self._cross_fits and not is_partition(splits, len(rows)):
             sample = Sample(features, rows.y, rows.weight)
-            self.regressors_ = refit([(fitted.estimator, None)], sample, random, n_jobs=self.n_jobs)
-        self._has_members = any(hasattr(model, "predict_members") for model in self.regressors_)
+            regressors = tuple(refit([(fitted.estimator, None)], sample, random, n_jobs=self.n_jobs))
+        spread = self.sees_prediction and any(hasattr(model, "predict_members") for model in regressors)
+        mean, scale = target_moments(rows.y, rows.weight)
+        inputs = RiskInputs(mean, scale, self.sees_prediction, spread)
         tested, _ = splits_of_tested(splits)  # rows with residuals
         error = self.loss_.of_rows(fitted.out_of_fold.mean[tested] - rows.y[tested])
-        inputs = self._risk_inputs(features, fitted.out_of_fold)[tested]
         estimator = default_risk_model() if self.risk is None else self.risk
         folds = self._risk_folds(rows, splits, tested, random)
-        risk = learn_risk(estimator, Sample(inputs, error, rows.weight[tested]), folds, random, self.n_jobs)
-        self.risks_, self.scale_ = list(risk.models), risk.scale
+        residuals = Sample(inputs(features, fitted.out_of_fold)[tested], error, rows.weight[tested])
+        risk = learn_risk(estimator, residuals, folds, random, self.n_jobs)
+        single = np.ones(1)
+        models = RiskModels(
+            (regressors,), single, (risk.risk,), single, inputs, n_targets=self._n_targets, reads_rows=self.prefit
+        )
         if self.prefit:  # the columns of its input cannot be blanked, so use the extra loss of a constant prediction
-            constant = self.loss_.of_rows(np.broadcast_to(self._target[0], rows.y.shape) - rows.y).mean()
-            self._surcharge = Surcharge.constant(len(self._encoder.slices), float(constant - error.mean()))
-            self._fold_mean = FoldMean.of_one()
+            constant = self.loss_.of_rows(np.broadcast_to(mean, rows.y.shape) - rows.y).mean()
+            extra = max(float(constant - error.mean()), 0.0)
+            corrections = Corrections(encoder, FoldMean.of_one(), Surcharge(np.full(len(encoder.slices), extra)))
         else:
-            self._learn_corrections(rows, features, splits, self._fold_models(fitted), random)
-        self._calibration = PowerCalibration()
+            of_folds = replace(models, regressors=(fitted.models,))
+            both = FoldModels(models, of_folds, of_folds)
+            corrections = Corrections.learn(encoder, rows, features, splits, both, self.loss_, random)
+        self.rule_ = corrections.rule(models, PowerCalibration())
         if folds is None:
             return
         honest = self.prefit or self.residuals != "train"
-        expected = self._out_of_fold_surcharge(rows, splits) if honest and not self.prefit else np.zeros(len(rows))
-        expected[tested] = self._calibrate(risk.out_of_fold, error, rows.weight[tested], expected[tested])
+        learns = honest and not self.prefit
+        expected = corrections.out_of_fold_surcharge(rows, splits) if learns else np.zeros(len(rows))
+        calibration, expected[tested] = corrections.calibrate(
+            risk.out_of_fold, error, rows.weight[tested], expected[tested]
+        )
+        self.rule_ = corrections.rule(models, calibration)
         if honest:
             self.out_of_fold_ = self._out_of_fold_table(rows, fitted.out_of_fold.mean, expected)
+
+    @property
+    def regressors_(self) -> list[Any]:
+        """The fitted regressors."""
+        return list(self.rule_.models.regressors[0])
+
+    @property
+    def risks_(self) -> list[Any]:
+        """The fitted risk models."""
+        return list(self.rule_.models.risks[0].models)
+
+    @property
+    def scale_(self) -> float:
+        """Factor of the predictions of the risk models."""
+        return self.rule_.models.risks[0].scale
 
     def _check_parameters(self) -> None:
         for name in ("regressor", "risk"):
@@ -296,12 +321,6 @@ class RiskRejector(RiskBasedRegressor):
             mean[test], spread[test] = predict(model, residual_rows, self._n_targets)
         return CrossFitted(part, (model,), Prediction(mean, spread))
 
-    def _fold_models(self, fitted: CrossFitted) -> FoldModels:
-        def predict_fold(fold: int, features: Floats) -> Floats:
-            return predict(fitted.models[fold], features, self._n_targets).mean
-
-        return FoldModels(predict_fold, lambda features: self._estimates([*fitted.models], features, features))
-
     def _risk_folds(
         self, rows: Rows, splits: list[Split], tested: NDArray[np.intp], random: np.random.RandomState
     ) -> list[Split] | None:
@@ -311,27 +330,3 @@ class RiskRejector(RiskBasedRegressor):
         if not self._cross_fits:
             return folds_of(rows.take(tested), self.cv if is_count(self.cv) else _FOLDS, random)
         return splits_of_tested(splits)[1] if len(splits) > 1 else None
-
-    def _risk_inputs(self, features: Floats, prediction: Prediction) -> Floats:
-        """Return the inputs of the risk model (row, input); predictions are standardised like the features."""
-        if not self.sees_prediction:
-            return features
-        mean, scale = self._target
-        inputs = [features, (prediction.mean - mean) / scale]
-        if self._has_members:
-            inputs.append(prediction.spread / scale)
-        return np.column_stack(inputs)
-
-    def _model_predictions(self, rows: Any, features: Floats) -> Floats:
-        inputs = rows if self.prefit else features
-        return np.array([predict(model, inputs, self._n_targets).mean for model in self.regressors_])
-
-    def _model_estimates(self, rows: Any, features: Floats) -> tuple[Floats, Floats]:
-        return self._estimates(self.regressors_, rows if self.prefit else features, features)
-
-    def _estimates(self, regressors: list[Any], inputs: Any, features: Floats) -> tuple[Floats, Floats]:
-        """Return the predictions of the regressors for their inputs, and the risks (model, row)."""
-        predictions = [predict(model, inputs, self._n_targets) for model in regressors]
-        risk_inputs = [self._risk_inputs(features, prediction) for prediction in predictions]
-        risk = CrossFittedRisk(tuple(self.risks_), self.scale_)
-        return np.array([prediction.mean for prediction in predictions]), risk.by_fold(risk_inputs)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recuse.losses import TargetLoss
+from recuse.rules.risk import Surcharge
 from recuse.tabular.encoder import TableEncoder
 
-__all__ = ["HeldOut", "Surcharge"]
+__all__ = ["HeldOut", "learn_surcharge"]
 
 Floats = NDArray[np.float64]
 
@@ -38,44 +38,23 @@ class HeldOut:
     predict: Callable[[Floats], Floats]
 
 
-@dataclass(frozen=True)
-class Surcharge:
-    """Extra expected loss of a row, linear in the novelty of its cells.
+def learn_surcharge(
+    encoder: TableEncoder, held_out: Sequence[HeldOut], loss: TargetLoss, random: np.random.RandomState
+) -> Surcharge:
+    """Measure the extra loss of blanked columns on held-out rows.
 
     Training rows have no such cells, so a risk model cannot learn their effect. Instead, each column of held-out rows
     is blanked, then all columns at once, and the increase of the loss is measured. If the sum of the increases is
     below the increase for all columns, they are scaled up to it.
-
-    Attributes
-    ----------
-    by_column : ndarray of shape (column,)
-        Extra loss where the cell carries no information.
     """
-
-    by_column: Floats
-
-    @classmethod
-    def learn(
-        cls, encoder: TableEncoder, held_out: Sequence[HeldOut], loss: TargetLoss, random: np.random.RandomState
-    ) -> Self:
-        """Measure the extra loss of blanked columns on held-out rows."""
-        measured = [_extra_losses(encoder, part, loss, random) for part in held_out if len(part.target)]
-        rows = np.array([count for count, _ in measured], dtype=np.float64)
-        extra = np.average([losses for _, losses in measured], axis=0, weights=rows)
-        columns, together = np.maximum(extra[:-1], 0.0), max(float(extra[-1]), 0.0)
-        if columns.sum() < together:
-            equal = np.full(len(columns), together / len(columns))
-            columns = columns * (together / columns.sum()) if columns.sum() > 0.1 * together else equal
-        return cls(columns)
-
-    @classmethod
-    def constant(cls, columns: int, extra: float) -> Self:
-        """Return the same surcharge for every column, for a model whose columns cannot be blanked."""
-        return cls(np.full(columns, max(extra, 0.0)))
-
-    def __call__(self, novelty: Floats) -> Floats:
-        """Return the extra loss (row,) of rows with this novelty (row, column)."""
-        return np.asarray(novelty @ self.by_column)
+    measured = [_extra_losses(encoder, part, loss, random) for part in held_out if len(part.target)]
+    rows = np.array([count for count, _ in measured], dtype=np.float64)
+    extra = np.average([losses for _, losses in measured], axis=0, weights=rows)
+    columns, together = np.maximum(extra[:-1], 0.0), max(float(extra[-1]), 0.0)
+    if columns.sum() < together:
+        equal = np.full(len(columns), together / len(columns))
+        columns = columns * (together / columns.sum()) if columns.sum() > 0.1 * together else equal
+    return Surcharge(columns)
 
 
 def _extra_losses(

@@ -20,12 +20,12 @@ from recuse.engine.loop import SelectivelyTrained, train_selective
 from recuse.engine.objectives.selective import SelectiveMember
 from recuse.engine.plan import SelectivePlan
 from recuse.engine.selectivenet import StackedSelectiveNet
-from recuse.engine.stack import outputs
-from recuse.estimators.base import RejectingRegressor, reject_novel
+from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.rate_search import check_trial_parameters, divide, draw_seeds, engine_table
-from recuse.estimators.selectivenet.operating_points import OperatingPoints
+from recuse.estimators.selectivenet.operating_points import best_of, curve, nearest
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
+from recuse.rules.networks import SelectiveRule, mean_heads
 from recuse.tabular.encoder import Unseen
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
@@ -122,6 +122,8 @@ class SelectiveNetRegressor(RejectingRegressor):
     True
     """
 
+    rule_: SelectiveRule
+
     def __init__(
         self,
         coverage: float | None = 0.7,
@@ -196,17 +198,18 @@ class SelectiveNetRegressor(RejectingRegressor):
             random = check_random_state(self.random_state)
             shuffle, *seeds = draw_seeds(random, self.n_members + 1)
             train, held_out = self._divide(rows, validation, chosen_cost, random)
-            self._units = Units.learn(
+            units = Units.learn(
                 train, rows, chosen_cost, scale_target=self.scale_target, loss=self.loss_, unseen=self.unseen
             )
-            self._keep(self._train(train, seeds, shuffle))
+            network, coverages = self._converged(self._train(units, train, seeds, shuffle))
             self.cost_ = chosen_cost
-            self._calibrate(held_out)
+            self._calibrate(units, network, coverages, held_out)
         return self
 
-    def _predictions(self, rows: Any) -> Floats:
-        """Return h(x) by the network of `coverage_`, the mean over the members."""
-        return self._judge(rows, np.full(len(rows), self._mean_cost))[0]
+    @property
+    def network_(self) -> StackedSelectiveNet:
+        """The stack of trained networks."""
+        return self.rule_.network
 
     @property
     def serves_any_cost(self) -> bool:
@@ -240,10 +243,10 @@ class SelectiveNetRegressor(RejectingRegressor):
             )
         return train, held_out
 
-    def _train(self, train: Rows, seeds: Sequence[int], shuffle: int) -> SelectivelyTrained:
+    def _train(self, units: Units, train: Rows, seeds: Sequence[int], shuffle: int) -> SelectivelyTrained:
         build = partial(
             StackedSelectiveNet,
-            inputs=self._units.encoder.n_features,
+            inputs=units.encoder.n_features,
             hidden=tuple(self.hidden),
             selection_hidden=self.selection_hidden,
             device=self.device,
@@ -257,17 +260,17 @@ class SelectiveNetRegressor(RejectingRegressor):
                 weight_decay=self.weight_decay,
                 alpha=self.alpha,
                 lam=self.lam,
-                loss=self._units.engine_loss,
+                loss=units.engine_loss,
                 device=self.device,
                 on_epoch=report,
             )
-            return train_selective([engine_table(self._units, train, shuffle)], members, build, plan)
+            return train_selective([engine_table(units, train, shuffle)], members, build, plan)
 
     def _coverages(self) -> tuple[float, ...]:
         return _GRID if self.coverage is None else (float(self.coverage),)
 
-    def _keep(self, trained: SelectivelyTrained) -> None:
-        """Keep the networks that did not diverge, and warn about the others."""
+    def _converged(self, trained: SelectivelyTrained) -> tuple[StackedSelectiveNet, Floats]:
+        """Return the networks that did not diverge, with their coverages, and warn about the others."""
         coverages = np.repeat(self._coverages(), self.n_members)
         self.history_ = trained.history.cpu().double().numpy()
         self.diverged_ = [
@@ -288,48 +291,23 @@ class SelectiveNetRegressor(RejectingRegressor):
             )
         converged = [training for training in range(len(coverages)) if training not in trained.diverged]
         # double precision for predictions, so that a row gets the same result in any batch
-        self.network_ = trained.stack.take(converged).to(torch.float64)
-        self._grid, self._grid_place = np.unique(coverages[converged], return_inverse=True)
+        return trained.stack.take(converged).to(torch.float64), coverages[converged]
 
-    def _calibrate(self, held_out: Rows) -> None:
+    def _calibrate(self, units: Units, network: StackedSelectiveNet, coverages: Floats, held_out: Rows) -> None:
         """Choose the networks and thresholds, and measure them on the validation rows."""
-        features = self._units.features(held_out.X)
-        curves = [self._curve(place, features, held_out) for place in range(len(self._grid))]
-        self._points = (
-            curves[0].nearest(self.coverage) if self.coverage is not None else OperatingPoints.best_of(curves)
-        )
-        self._mean_cost = float(np.average(held_out.cost, weights=held_out.weight))
-        point = self._points.at(np.array([self._mean_cost]))[0]
-        self.coverage_ = float(self._grid[self._points.place[point]])
-        self.threshold_ = float(self._points.threshold[point])
-        self.validation_coverage_ = 1 - float(self._points.rejected[point])
-        prediction, score = self._judge(held_out.X, held_out.cost)
+        grid, places = np.unique(coverages, return_inverse=True)
+        features, curves = units.features(held_out.X), []
+        for place in range(len(grid)):
+            prediction, selection = mean_heads(network, places, place, features)
+            curves.append(curve(place, selection, units.errors(prediction, held_out), held_out.weight))
+        points = nearest(curves[0], self.coverage) if self.coverage is not None else best_of(curves)
+        mean_cost = float(np.average(held_out.cost, weights=held_out.weight))
+        self.rule_ = SelectiveRule(units, network, places, points, mean_cost)
+        point = points.at(np.array([mean_cost]))[0]
+        self.coverage_ = float(grid[points.place[point]])
+        self.threshold_ = float(points.threshold[point])
+        self.validation_coverage_ = 1 - float(points.rejected[point])
+        prediction, score = self.rule_.decide(held_out.X, held_out.cost)
         self.validation_loss_ = metrics.rcr_loss(
             held_out.y, prediction, score > 0, held_out.cost, sample_weight=held_out.weight, loss=self.loss_
         )
-
-    def _curve(self, place: int, features: Floats, rows: Rows) -> OperatingPoints:
-        prediction, selection = self._heads(place, features)
-        error = self._units.errors(prediction, rows)
-        return OperatingPoints.curve(place, selection, error, rows.weight)
-
-    def _heads(self, place: int, features: Floats) -> tuple[Floats, Floats]:
-        """Return prediction and selection (row,) by the networks of one coverage, the mean over the members."""
-        members = np.flatnonzero(self._grid_place == place).tolist()
-        heads = outputs(self.network_.take(members), features).reshape(3, len(members), -1).mean(axis=1)
-        return heads[0], heads[1]
-
-    def _judge(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
-        """Return the prediction in the user's units and the score of every row, at its cost."""
-        encoded = self._units.encoder.encode(rows)
-        points = self._points.at(cost)
-        used = np.unique(self._points.place)
-        heads = [self._heads(place, encoded.features) for place in used]
-        row = np.arange(len(points))
-        prediction = np.array([head[0] for head in heads])[np.searchsorted(used, self._points.place[points]), row]
-        selection = np.zeros((len(self._grid), len(points)))
-        selection[used] = [head[1] for head in heads]
-        score = self._points.score(selection, points)
-        if self._units.encoder.unseen != "keep":
-            score = reject_novel(score, encoded.novelty)
-        return self._units.prediction(prediction), score

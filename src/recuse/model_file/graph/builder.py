@@ -62,6 +62,11 @@ class GraphBuilder:
         self._initializers: list[onnx.TensorProto] = []
         self._known: dict[tuple[Any, ...], tuple[Value, ...]] = {}
 
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the declared inputs."""
+        return [each.name for each in self._inputs]
+
     def input(self, name: str, dtype: str, shape: Sequence[int]) -> Value:
         """Declare an input; `ROWS` in its shape is the number of rows."""
         self._inputs.append(_value_info(name, dtype, shape))

@@ -1,28 +1,21 @@
-"""Conversion of fitted regressors of images."""
+"""Graphs of rules of images."""
 
 from __future__ import annotations
 
-from recuse.estimators.images.regressor import RcRImageRegressor
-from recuse.model_file.graph.builder import Value
+from recuse.model_file.graph.builder import GraphBuilder
+from recuse.model_file.graph.decision import Emitted, cost_input, emits
 from recuse.model_file.graph.operators import DOUBLE, FLOAT
 from recuse.model_file.graph.torch_modules.modules import convert_two_heads
+from recuse.model_file.schema import ImageSchema
+from recuse.rules.networks import ImageRule
 
-__all__ = ["image_decision"]
 
-
-def image_decision(estimator: RcRImageRegressor, image: Value, cost: Value | None) -> tuple[Value, Value]:
-    """Return the prediction and the score (row, 1) of a fitted regressor of images.
-
-    Parameters
-    ----------
-    estimator : RcRImageRegressor
-    image : Value of shape (row, channel, height, width)
-        Of type float and the size of the training images, with the numbers that the network sees: bytes must be scaled
-        to [-1, 1] by x / 127.5 - 1.
-    cost : Value of shape (row, 1) or None
-        None if all rows have the cost of `fit`.
-    """
-    scaled = None if cost is None else (cost.squeeze(1) / estimator._scale**2).cast(FLOAT)
-    prediction, score = convert_two_heads(estimator.network_, image, scaled)
-    in_units = prediction.cast(DOUBLE) * estimator._scale + estimator._mean
-    return in_units.unsqueeze(1), score.cast(DOUBLE).unsqueeze(1)
+@emits(ImageRule)
+def _emit_images(rule: ImageRule, graph: GraphBuilder) -> Emitted:
+    schema = ImageSchema(rule.shape)
+    ((name, (dtype, shape)),) = schema.inputs().items()
+    image = graph.input(name, dtype, shape)  # what the network sees: bytes must be scaled to [-1, 1]
+    scaled = (cost_input(graph).squeeze(1) / rule.scale**2).cast(FLOAT) if rule.network.cost_input else None
+    prediction, score = convert_two_heads(rule.network, image, scaled)
+    in_units = prediction.cast(DOUBLE) * rule.scale + rule.mean
+    return Emitted(schema, in_units.unsqueeze(1), score.cast(DOUBLE).unsqueeze(1))

@@ -1,84 +1,45 @@
-"""Conversion of RcRRegressor: ensembles of regressors and rejectors, at one cost or at several."""
+"""Graphs of rules of regressors and rejectors, at one cost or at several."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from recuse.estimators.rcr.crossfit import CrossfitModel
-from recuse.estimators.rcr.joint import JointModel
-from recuse.estimators.rcr.rejector_inputs import RejectorInputs
-from recuse.estimators.rcr.scores import REJECT_ALL, CostGrid
-from recuse.model_file.graph.builder import Value, concat, where
-from recuse.model_file.graph.columns import EncodedTable
+from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
+from recuse.model_file.graph.decision import Emitted, cost_input, emits, table_inputs
 from recuse.model_file.graph.networks import in_target_units, stack_outputs, stack_outputs_at
 from recuse.model_file.graph.operators import DOUBLE, INT64
-from recuse.tabular.units import Units
+from recuse.rules.networks import REJECT_ALL, CostGrid, RcRRule, RejectorInputs
 
-__all__ = ["rcr_decision", "reject_novel"]
+__all__ = ["reject_novel"]
 
 Floats = NDArray[np.float64]
 
 
-def rcr_decision(estimator: Any, table: EncodedTable, cost: Value | None) -> tuple[Value, Value]:
-    """Return the prediction (row, output) and the score (row, 1) of a fitted RcRRegressor.
-
-    Parameters
-    ----------
-    estimator : RcRRegressor
-    table : EncodedTable
-    cost : Value of shape (row, 1) or None
-        None if all rows have the cost of `fit`.
-    """
-    model = estimator._fitted
-    units: Units = model.units
-    predictions = stack_outputs(model.regressor, table.features)  # (member, row, output)
+@emits(RcRRule)
+def _emit_rcr(rule: RcRRule, graph: GraphBuilder) -> Emitted:
+    table = table_inputs(graph, rule.encoder)
+    features, units = table.encoded.features, rule.units
+    predictions = stack_outputs(rule.regressor, features)  # (member, row, output)
     mean = predictions.mean(axis=0)
-    score = _score(model, table.features, predictions, mean, cost)
-    if units.encoder.unseen != "keep":
-        score = reject_novel(score, table.novelty)
-    return in_target_units(mean, units.target_scale, units.target_mean), score
+    inputs = features if rule.inputs is None else _rejector_inputs(rule.inputs, features, predictions, mean)
+    if rule.grid is None:
+        score = _mean_score(stack_outputs(rule.rejector, inputs))
+    else:
+        knots = rule.grid.knots
+        scores = stack_outputs_at(rule.rejector, inputs, rule.cost_feature(knots))  # (knot, member, row, 1)
+        if rule.cost_range is not None:
+            scores = scores + rule.offset(knots)[:, None, None, None]
+        score = _score_at_cost(rule.grid, scores.clip(-1.0, 1.0), cost_input(graph))
+    if rule.encoder.unseen != "keep":
+        score = reject_novel(score, table.encoded.novelty)
+    return Emitted(table.schema, in_target_units(mean, units.target_scale, units.target_mean), score)
 
 
 def reject_novel(score: Value, novelty: Value) -> Value:
     """Make the score (row, 1) negative for rows with a cell that carries no information."""
     highest = novelty.max(axis=1, keepdims=True)
     return where(highest >= 1.0, score.minimum(0.0) - highest, score)
-
-
-def _score(model: Any, features: Value, predictions: Value, mean: Value, cost: Value | None) -> Value:
-    if isinstance(model, JointModel):
-        inputs, at_knot = features, _log_cost_feature(model.units)
-        offset = None
-    else:
-        assert isinstance(model, CrossfitModel)
-        inputs = _rejector_inputs(model.inputs, features, predictions, mean)
-        costs = model.inputs.cost_range
-        at_knot = _log_cost_feature(model.units) if costs is None else _by_torch(costs.feature)
-        offset = None if costs is None else _by_torch(costs.offset)
-    if model.grid is None:
-        return _mean_score(stack_outputs(model.rejector, inputs))
-    assert cost is not None
-    knots = model.grid.knots
-    scores = stack_outputs_at(model.rejector, inputs, at_knot(knots))  # (knot, member, row, 1)
-    if offset is not None:
-        scores = scores + offset(knots)[:, None, None, None]
-    return _score_at_cost(model.grid, scores.clip(-1.0, 1.0), cost)
-
-
-def _by_torch(function: Any) -> Any:
-    return lambda costs: function(torch.as_tensor(costs)).numpy()
-
-
-def _log_cost_feature(units: Units) -> Any:
-    """Return the function from costs to the last input of rejectors."""
-    if units.log_cost is None:
-        return None
-    floor, mean, scale = units.log_cost
-    return lambda costs: (np.log(costs + floor) - mean) / scale
 
 
 def _mean_score(scores: Value) -> Value:

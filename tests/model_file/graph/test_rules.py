@@ -1,0 +1,23 @@
+"""Every decision rule can be written as a graph."""
+
+from dataclasses import is_dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+
+import recuse.rules
+from recuse.model_file.graph.decision import emitters
+
+
+def rules():
+    """Every class of `recuse.rules` that decides, apart from the interface."""
+    for found in iter_modules(recuse.rules.__path__):
+        module = import_module(f"recuse.rules.{found.name}")
+        for value in vars(module).values():
+            if isinstance(value, type) and is_dataclass(value) and hasattr(value, "decide"):
+                yield value
+
+
+def test_every_rule_has_an_emitter():
+    names = {rule.__name__ for rule in rules()}
+    assert names >= {"RiskRule", "RcRRule", "SelectiveRule", "ImageRule"}
+    assert names == {rule.__name__ for rule in emitters()}
