@@ -38,12 +38,12 @@ def answers(X: Floats, y: Floats, seed: int) -> dict[str, Floats]:
 
 
 def main() -> None:
-    """Print one line for each method, without and with capacities."""
+    """Print a line without and one with capacities."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", type=int, default=20_000)
     arguments = parser.parse_args()
-    print(f"{'seed':>4} {'method':>10} {'capacities':>10} {'total / Bayes risk':>19} {'shares':>18} {'fit':>6}")
+    print(f"{'seed':>4} {'capacities':>10} {'total / Bayes risk':>19} {'shares':>18} {'fit':>6}")
     for seed in range(arguments.seeds):
         X, y, _, _ = make_heteroscedastic(arguments.rows, random_state=seed)
         X_new, y_new, _, variance = make_heteroscedastic(100_000, random_state=10_000 + seed)
@@ -51,20 +51,19 @@ def main() -> None:
         recorded["day"][np.random.RandomState(seed).uniform(size=len(y)) < 0.5] = np.nan
         columns = [variance, *(each + FEES[name] for name, each in expert_variances(X_new).items())]
         costs = np.column_stack(columns)
-        for method in ("plug_in", "surrogate"):
-            start = time.perf_counter()
-            experts = {name: (column, FEES[name]) for name, column in recorded.items()}
-            model = DeferralRegressor(experts, method=method, random_state=seed).fit(X, y)
-            seconds = time.perf_counter() - start
-            for capacities in ({}, CAPACITIES):
-                decision = model.decide(X_new, capacities=capacities)
-                limits = np.array([int(capacities.get(name, 1.0) * len(y_new)) for name in FEES])
-                best = costs[np.arange(len(costs)), assign(costs, limits)].mean()
-                measures = decision.evaluate(y_new, answers(X_new, y_new, seed + 2))
-                shares = " ".join(f"{measures.loc[name, 'share']:.2f}" for name in decision.names)
-                total = measures.loc["total", "total"] / best
-                limited = "yes" if capacities else "no"
-                print(f"{seed:4} {method:>10} {limited:>10} {total:19.4f} {shares:>18} {seconds:5.0f}s", flush=True)
+        start = time.perf_counter()
+        experts = {name: (column, FEES[name]) for name, column in recorded.items()}
+        model = DeferralRegressor(experts, random_state=seed).fit(X, y)
+        seconds = time.perf_counter() - start
+        for capacities in ({}, CAPACITIES):
+            decision = model.decide(X_new, capacities=capacities)
+            limits = np.array([int(capacities.get(name, 1.0) * len(y_new)) for name in FEES])
+            best = costs[np.arange(len(costs)), assign(costs, limits)].mean()
+            measures = decision.evaluate(y_new, answers(X_new, y_new, seed + 2))
+            shares = " ".join(f"{measures.loc[name, 'share']:.2f}" for name in decision.names)
+            total = measures.loc["total", "total"] / best
+            limited = "yes" if capacities else "no"
+            print(f"{seed:4} {limited:>10} {total:19.4f} {shares:>18} {seconds:5.0f}s", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The epoch loop, and training of regressors, rejectors, deferrers and SelectiveNets with it.
+"""The epoch loop, and training of regressors, rejectors and SelectiveNets with it.
 
 All members of a stack take each step together but are independent: training a member in a stack gives the same weights
 as training it alone.
@@ -17,7 +17,6 @@ from recuse.engine.best_epoch import BestEpochs, Trained
 from recuse.engine.cost_range import CostRange, at_drawn_costs, at_several_costs
 from recuse.engine.members import Member, count_tables
 from recuse.engine.objectives.base import Objective
-from recuse.engine.objectives.deferral import Deferrers
 from recuse.engine.objectives.pairs import Regressors
 from recuse.engine.objectives.rejectors import Rejectors
 from recuse.engine.objectives.selective import SelectiveMember, SelectiveNets
@@ -33,7 +32,6 @@ __all__ = [
     "SelectivelyTrained",
     "make_batches",
     "run_epochs",
-    "train_deferrers",
     "train_regressors",
     "train_rejectors",
     "train_selective",
@@ -190,46 +188,6 @@ def train_rejectors(
     run_epochs(
         objective,
         batches_of,
-        plan.epochs,
-        batch_rows=min(plan.batch_size, batches.rows),
-        end_epoch=lambda epoch: best.record(objective.validate(held_out), epoch),
-        on_epoch=plan.on_epoch,
-    )
-    return best.restore()
-
-
-def train_deferrers(
-    tables: Sequence[Table],
-    validation: Sequence[Table],
-    members: Sequence[Member],
-    build: Callable[[Sequence[int]], Stack],
-    plan: Plan,
-) -> Trained:
-    """Train networks that choose among actions of given costs. All with the same learning rate share their best epoch.
-
-    Parameters
-    ----------
-    tables, validation : sequence of Table
-        Training rows and, for each table, validation rows. All training tables have the same number of rows, and so
-        have all validation tables. The targets `y` are the costs (row, action).
-    members : sequence of Member
-        Ordered by table, with the same number for each table.
-    build : callable
-        From seeds to a stack of networks with one output for each action.
-    plan : Plan
-
-    Returns
-    -------
-    Trained
-        `regressor` is the stack of networks.
-    """
-    batches, held_out = make_batches(tables, validation, members, plan)
-    objective = Deferrers(members, build([member.seed for member in members]))
-    weights = torch.stack([validation[member.table].total_weight for member in members]).to(plan.device)
-    best = BestEpochs(objective, _by_learning_rate(members, torch.device(plan.device)), weights)
-    run_epochs(
-        objective,
-        lambda epoch: batches.shuffled(plan.batch_size, ALONE, epoch),
         plan.epochs,
         batch_rows=min(plan.batch_size, batches.rows),
         end_epoch=lambda epoch: best.record(objective.validate(held_out), epoch),

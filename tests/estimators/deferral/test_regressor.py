@@ -81,19 +81,18 @@ class TestExperts:
         assert not decision.predictions[:, 2].any()
         assert decision.evaluate(y[:20])["estimated"].sum() == 0
 
-    @pytest.mark.parametrize("method", ["plug_in", "surrogate"])
     @pytest.mark.parametrize("capacity", [None, 0.3])
-    def test_a_callable_takes_no_rows_for_which_it_has_no_answer(self, method, capacity):
+    def test_a_callable_takes_no_rows_for_which_it_has_no_answer(self, capacity):
         X, y, *_ = rows()
 
         def partly(X):
             return np.where(X[:, 0] > np.median(X[:, 0]), X[:, 0], np.nan)
 
         experts = {"rule": (partly, 0.0, capacity), "night": (y, 0.5, capacity)}
-        model = quick(experts, method=method, **({"epochs": 5} if method == "surrogate" else {})).fit(X, y)
+        model = quick(experts).fit(X, y)
         silent = np.isnan(partly(X))
         assert model.out_of_fold_["expected_loss_rule"].isna().to_numpy()[silent].all()
-        decision = model.decide(X, fees={} if method == "surrogate" else {"night": 1e9})
+        decision = model.decide(X, fees={"night": 1e9})
         assert not (decision.takes[silent] == "rule").any()
         assert np.isinf(decision.expected_loss[silent, 1]).all()
         measures = decision.evaluate(y)
@@ -161,11 +160,10 @@ class TestExperts:
 
 
 class TestDecide:
-    @pytest.mark.parametrize("method", ["plug_in", "surrogate"])
     @pytest.mark.parametrize(("capacity", "most"), [(7, 7), (0.1, 15), (0, 0), (0.0, 0)])
-    def test_capacities_are_kept(self, method, capacity, most):
+    def test_capacities_are_kept(self, capacity, most):
         X, y, day, night = rows()
-        model = quick({"day": (day, 0.0, capacity), "night": (night, 0.0)}, method=method, epochs=5).fit(X, y)
+        model = quick({"day": (day, 0.0, capacity), "night": (night, 0.0)}).fit(X, y)
         assert (model.decide(X[:150]).action == 1).sum() == most
         assert (model.decide(X[:150], capacities={"day": None}).action == 1).sum() > most
         assert (model.decide(X[:150], capacities={"night": 1}).action == 2).sum() == 1
@@ -182,24 +180,12 @@ class TestDecide:
         with pytest.raises(ValueError, match=r"new rows need theirs: pass fees=\{'night': \.\.\.\}"):
             model.decide(X)
 
-    def test_the_surrogate_serves_other_fees_where_they_varied(self):
-        X, y, day, night = rows()
-        fee = np.random.RandomState(0).uniform(0.0, 3.0, size=len(X))
-        experts = {"day": (day, fee), "night": (night, 0.5)}
-        model = quick(experts, method="surrogate", epochs=40, hidden=(16,)).fit(X, y)
-        low, high = (model.decide(X, fees={"day": each}) for each in (0.01, 3.0))
-        assert (low.action == 1).sum() > 3 * (high.action == 1).sum()
-        with pytest.raises(ValueError, match=r"the fee of 'night' must be that of fit, 0\.5, with method='surrogate'"):
-            model.decide(X, fees={"day": 0.1, "night": 1.0})
-
 
 class TestConventions:
-    @pytest.mark.parametrize("method", ["plug_in", "surrogate"])
-    def test_clone_pickle_and_random_state(self, method):
+    def test_clone_pickle_and_random_state(self):
         frame, y = table()
         experts = {"day": ("day", "price"), "line": (DummyRegressor().fit(frame, y), 1.0, 0.2)}
-        model = quick(experts, method=method, epochs=3)
-        assert model.get_params()["method"] == method
+        model = quick(experts)
         one = model.fit(frame, y).decide(frame).to_frame()
         assert clone(model).fit(frame, y).decide(frame).to_frame().equals(one)
         assert pickle.loads(pickle.dumps(model)).decide(frame).to_frame().equals(one)
@@ -225,11 +211,10 @@ class TestConventions:
         assert decision.loss.name == "absolute"
         assert model.out_of_fold_.notna().all().all()
 
-    @pytest.mark.parametrize("method", ["plug_in", "surrogate"])
-    def test_an_expert_who_came_late(self, method):
+    def test_an_expert_who_came_late(self):
         X, y, _, night = rows()
         night[:250] = np.nan
-        model = quick({"night": (night, NIGHT)}, method=method, epochs=2).set_params(cv=TimeSeriesSplit(4))
+        model = quick({"night": (night, NIGHT)}).set_params(cv=TimeSeriesSplit(4))
         assert np.isfinite(model.fit(X, y).decide(X).expected_loss).all()
         assert model.out_of_fold_["expected_loss_model"].notna().sum() == 320
 
@@ -294,10 +279,6 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("parameters", "message"),
         [
-            ({"method": "best"}, "method must be one of"),
-            ({"epochs": 0}, "epochs must be None or an int >= 1, got 0"),
-            ({"n_members": 1}, "n_members must be an int >= 2, got 1"),
-            ({"hidden": (0,)}, "hidden must be a tuple of ints >= 1"),
             ({"regressor": RiskRejector(TREES), "loss": "absolute"}, "loss must be that of RiskRejector, 'squared'"),
             (
                 {"regressor": RiskRejector(TREES, TREES, rescale=False)},
@@ -322,8 +303,7 @@ class TestErrors:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "bar"), [("plug_in", 1.09), ("surrogate", 1.1)])
-def test_the_total_loss_is_near_the_bayes_risk(method, bar):
+def test_the_total_loss_is_near_the_bayes_risk():
     X, y, day, night = rows(3000)
     experts = {"day": (day, DAY), "night": (night, NIGHT)}
-    assert bayes_ratio(DeferralRegressor(experts, method=method, cv=3, random_state=0).fit(X, y)) < bar
+    assert bayes_ratio(DeferralRegressor(experts, cv=3, random_state=0).fit(X, y)) < 1.09

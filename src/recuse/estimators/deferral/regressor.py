@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,6 @@ from recuse.estimators.deferral.experts import (
     unanswered,
     without_named_columns,
 )
-from recuse.estimators.deferral.networks import ChoosingNetworks
 from recuse.estimators.risk.base import RiskBasedRegressor
 from recuse.estimators.risk.rejector import RiskRejector
 from recuse.estimators.subestimators import check_subestimator, seeded
@@ -47,8 +46,6 @@ from recuse.validation import is_count, require
 __all__ = ["DeferralRegressor"]
 
 Floats = NDArray[np.float64]
-
-_METHODS = ("plug_in", "surrogate")
 
 
 class DeferralRegressor(CheckedRegressor):
@@ -71,20 +68,10 @@ class DeferralRegressor(CheckedRegressor):
     risk : estimator, optional
         Any regressor, for the losses of the experts, and for those of `regressor` unless that is a `RiskRejector` or
         `AutoRejector`. By default networks that predict the logarithm of the expected loss.
-    method : {"plug_in", "surrogate"}, default="plug_in"
-        "plug_in" compares the expected losses plus fees. "surrogate" trains networks on out-of-fold losses plus fees,
-        with a surrogate of the total cost. They learn which action is cheapest, not how much each costs; the expected
-        losses of the decision are those of "plug_in" nevertheless.
     cv : int, splitter or iterable of (train, test), default=5
         The folds, as in `RiskRejector`.
     loss : str or TargetLoss, default="squared"
         Loss of a prediction; see `recuse.losses`. Fees are in its units.
-    hidden : tuple of int, default=(64, 64)
-        Hidden layers of the networks of "surrogate".
-    epochs : int, optional
-        Epochs of "surrogate"; by default 20 to 100, fewer with more rows.
-    n_members : int, default=5
-        Networks of "surrogate". Each is trained without one of as many folds, which chooses the epoch.
     random_state : int, RandomState or None, default=None
     n_jobs : int, optional
         Processes, as in joblib; each uses one thread. The results do not depend on it.
@@ -109,10 +96,6 @@ class DeferralRegressor(CheckedRegressor):
     without the columns of recorded predictions and fees. They must not have been fitted to the rows passed to `fit`.
     Their prediction is an input of the model of their expected loss. They cannot take rows for which they return NaN.
 
-    The surrogate is that of Mao, Mohri and Zhong, "Regression with multi-expert deferral", ICML 2024, in its two-stage
-    form with the logistic loss. An expert's loss that is not recorded is replaced by its expected loss. The networks
-    are trained for the fees of `fit`. A fee that varies by row is another input, and may then have any value later.
-
     Examples
     --------
     >>> from sklearn.ensemble import ExtraTreesRegressor
@@ -135,13 +118,9 @@ class DeferralRegressor(CheckedRegressor):
         experts: Mapping[str, Any] | None = None,
         regressor: Any = None,
         risk: Any = None,
-        method: Literal["plug_in", "surrogate"] = "plug_in",
         cv: Any = 5,
         *,
         loss: LossLike = "squared",
-        hidden: Sequence[int] = (64, 64),
-        epochs: int | None = None,
-        n_members: int = 5,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         unseen: Unseen = "novel",
@@ -149,12 +128,8 @@ class DeferralRegressor(CheckedRegressor):
         self.experts = experts
         self.regressor = regressor
         self.risk = risk
-        self.method = method
         self.cv = cv
         self.loss = loss
-        self.hidden = hidden
-        self.epochs = epochs
-        self.n_members = n_members
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.unseen = unseen
@@ -168,7 +143,7 @@ class DeferralRegressor(CheckedRegressor):
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> Self:
-        """Fit the models of the experts' losses, the own regressor, and the networks of "surrogate".
+        """Fit the models of the experts' losses, and the own regressor.
 
         Parameters
         ----------
@@ -202,10 +177,6 @@ class DeferralRegressor(CheckedRegressor):
             best[used] = _best_costs(expected + fees[used], silent)
             self._fit_own(features, y, np.where(used, best, 0.0), sample_weight, groups, cv, random)
             self.out_of_fold_ = self._out_of_fold_table(used, np.where(silent, np.nan, expected))
-            self._networks: ChoosingNetworks | None = None
-            if self.method == "surrogate":
-                costs = self._observed(rows, used, predictions[used], expected) + _with_model(fees[used])
-                self._fit_networks(rows, encoded, costs, fees[used], random)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -233,7 +204,7 @@ class DeferralRegressor(CheckedRegressor):
         X : array-like or DataFrame of shape (n_rows, n_features)
             A column of recorded predictions may be absent.
         fees : mapping of str to float, array-like, callable or str, optional
-            Replace the fees of some experts. With "surrogate" only those that varied by row in `fit`.
+            Replace the fees of some experts.
         capacities : mapping of str to int, float or None, optional
             Replace the capacities of some experts.
 
@@ -250,9 +221,6 @@ class DeferralRegressor(CheckedRegressor):
         others = [model(features, column) for model, column in zip(self._expected, predictions.T, strict=True)]
         expected, all_fees = np.column_stack([own, *others]), _with_model(row_fees)
         costs = expected + all_fees
-        if self._networks is not None:
-            self._check_fees(row_fees, self._networks)
-            costs = self._networks.costs(features, row_fees, costs.sum(axis=1))
         for values in (costs, expected):
             values[:, 1:][unanswered(self.experts_, predictions)] = np.inf
         return DeferralDecision(
@@ -273,12 +241,7 @@ class DeferralRegressor(CheckedRegressor):
         for name in ("regressor", "risk"):
             if getattr(self, name) is not None:
                 check_subestimator(getattr(self, name), name)
-        require(self.method in _METHODS, "method", f"one of {_METHODS}", self.method)
         check_folds(self.cv)
-        require(self.epochs is None or is_count(self.epochs), "epochs", "None or an int >= 1", self.epochs)
-        require(is_count(self.n_members, least=2), "n_members", "an int >= 2", self.n_members)
-        widths = isinstance(self.hidden, Sequence) and all(map(is_count, self.hidden))
-        require(widths, "hidden", "a tuple of ints >= 1", self.hidden)
         if isinstance(self.regressor, RiskBasedRegressor):
             own = losses.get(self.regressor.get_params()["loss"])
             rule = f"that of {type(self.regressor).__name__}, {own.name!r}"
@@ -341,43 +304,6 @@ class DeferralRegressor(CheckedRegressor):
             table[f"expected_loss_{name}"] = np.nan
             table.loc[used, f"expected_loss_{name}"] = column
         return table
-
-    def _observed(self, rows: Rows, used: NDArray[np.bool_], predictions: Floats, expected: Floats) -> Floats:
-        """Return the losses (row, action): observed where the prediction is known, otherwise expected."""
-        own = self.model_.out_of_fold_[used]
-        both = np.column_stack([own["prediction"], predictions])
-        risks = np.column_stack([self.out_of_fold_[used][f"expected_loss_{MODEL}"], expected])
-        error = np.column_stack([self.loss_.of_rows(column - rows.y) for column in both.T])
-        return np.where(np.isfinite(both), error, risks)
-
-    def _fit_networks(
-        self, rows: Rows, features: Floats, costs: Floats, fees: Floats, random: np.random.RandomState
-    ) -> None:
-        """Train the networks of "surrogate" on the rows with an out-of-fold prediction."""
-        known = np.flatnonzero(np.isfinite(costs).all(axis=1))
-        self._networks = ChoosingNetworks.learn(
-            rows.take(known),
-            features[known],
-            costs[known],
-            fees[known],
-            hidden=self.hidden,
-            epochs=self.epochs,
-            n_members=self.n_members,
-            random=random,
-        )
-        self._fit_fees = fees[0]
-
-    def _check_fees(self, fees: Floats, networks: ChoosingNetworks) -> None:
-        """Check that fees which were constant in training have not changed."""
-        varying = {place for place, *_ in networks.fees}
-        for place, name in enumerate(self.experts_):
-            fixed = self._fit_fees[place]
-            other = fees[:, place] != fixed
-            if place not in varying and other.any():
-                raise ValueError(
-                    f"the fee of {name!r} must be that of fit, {fixed:g}, with method='surrogate', "
-                    f"got {fees[other.argmax(), place]:g}: fit again, or use method='plug_in'"
-                )
 
 
 def _best_costs(costs: Floats, silent: NDArray[np.bool_]) -> Floats:
