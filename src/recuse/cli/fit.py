@@ -237,9 +237,9 @@ class _Job:
 
     def _judge(self, model: Any, table: LabelledTable, held: LabelledTable | None) -> _Result:
         """Measure the model on the rows to test on or, without these, on its out-of-fold rows."""
-        records = leaderboard_records(getattr(model, "leaderboard_", None))
         from recuse.out_of_fold import OutOfFold
 
+        records = leaderboard_records(getattr(model, "leaderboard_", None))
         of_folds = OutOfFold.of(model)
         if held is None and of_folds is None:
             return _Result(None, 0, None, records)
