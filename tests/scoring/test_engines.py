@@ -1,5 +1,6 @@
 """The same decisions by Dask, and by the function that other engines call."""
 
+import fcntl
 import json
 import os
 import pickle
@@ -14,15 +15,13 @@ import pandas as pd
 import polars
 import pyarrow
 import pytest
-from joblib import Parallel, delayed, parallel_config
+from joblib import parallel_config
 from sklearn.linear_model import Ridge
 
 import recuse
 from recuse.bench import spec
-from recuse.bench.cluster import jobs_on_cluster
 from recuse.bench.runner import run_groups, table_groups
 from recuse.scoring import Scorer, score_files
-from recuse.scoring.file_run import Run
 from scoring_runs import numbers, start_dask, wait_for, write_parquet
 
 
@@ -78,11 +77,14 @@ def test_a_scheduler_that_is_not_there_is_named(model, tmp_path):
         score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler="tcp://127.0.0.1:9")
 
 
-def test_a_file_that_workers_cannot_read_is_one_sentence(model, tmp_path, small_parts, cluster, monkeypatch):
-    source = write_parquet(numbers(3000), tmp_path / "in.parquet")
-    monkeypatch.setattr(Run, "_absolute_paths", lambda self: ("/elsewhere/in.parquet",))
-    with pytest.raises(OSError, match=r"/elsewhere/in\.parquet"):
-        score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler=cluster.address)
+def test_a_file_that_workers_cannot_read_is_one_sentence(model, tmp_path, small_parts, cluster):
+    here, source = write_parquet(numbers(3000), tmp_path / "here.parquet"), tmp_path / "in.parquet"
+    with here.open("rb") as file:
+        own = fcntl.fcntl(file, fcntl.F_DUPFD, 700)  # a path that leads to the file in this process only
+        source.symlink_to(f"/proc/self/fd/{own}")
+        with pytest.raises(OSError, match=r"in\.parquet"):
+            score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler=cluster.address)
+        os.close(own)
 
 
 def test_a_scorer_is_a_function_for_partitions(model, cluster):
@@ -137,10 +139,7 @@ def test_groups_of_a_paper_run_on_a_cluster(cluster, tmp_path):
     paper = replace(whole, protocol=protocol, costs={"auto_mpg": (4.0,)})
     groups = table_groups(paper, ["mlp"])[:2]
     here = run_groups(groups, protocol, tmp_path / "here", progress=False)
-    with jobs_on_cluster(cluster.address, 1) as jobs:
-        there = run_groups(groups, protocol, tmp_path / "there", jobs=jobs, progress=False)
-        places = set(Parallel(n_jobs=jobs)(delayed(os.getpid)() for _ in range(4)))
-    assert places <= {worker.pid for worker in cluster.workers}
+    there = run_groups(groups, protocol, tmp_path / "there", scheduler=cluster.address, progress=False)
     pd.testing.assert_frame_equal(there, here)
 
 

@@ -95,9 +95,10 @@ def test_an_interrupted_command_says_that_it_can_continue(model, tmp_path):
         "from recuse.cli import app; app()"
     )
     command = [sys.executable, "-c", script, "predict", str(model), str(source), "-o", str(output), "--jobs", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, **pipes, text=True, start_new_session=True)
     wait_for(lambda: list(tmp_path.glob(".out.csv.recuse/*/*.json")) or process.poll() is not None)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends Ctrl-C to the workers, too
     errors = process.communicate()[1]
     assert process.returncode == 130
     assert errors == "error: interrupted: the same command continues where this one stopped\n"
@@ -111,11 +112,10 @@ def test_workers_end_with_the_process_that_started_them(model, tmp_path):
     source = write_parquet(numbers(60_000), tmp_path / "in.parquet")
     process = start(model, source, tmp_path / "out.csv", 2)
     wait_for(lambda: list(tmp_path.glob(".out.csv.recuse/*/*.json")) or process.poll() is not None)
-    wait_for(lambda: len(children_of(process)) == 2 or process.poll() is not None)
     children = children_of(process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert len(children) == 2
+    assert len(children) >= 2
     wait_for(lambda: not any(Path(f"/proc/{child}/cmdline").exists() for child in children))
 
 
@@ -250,9 +250,9 @@ def test_a_worker_that_is_lost_is_an_error_and_the_run_can_continue(model, tmp_p
     source, output = write_parquet(numbers(60_000), tmp_path / "in.parquet"), tmp_path / "out.csv"
     process = start(model, source, output, 2)
     wait_for(lambda: list(tmp_path.glob(".out.csv.recuse/*/*.json")) or process.poll() is not None)
-    child = children_of(process)[0]
-    os.kill(int(child), signal.SIGKILL)
-    assert "a scoring process ended with exit code -9: the same command continues" in process.communicate()[1]
+    for child in children_of(process):
+        os.kill(int(child), signal.SIGKILL)
+    assert "a worker process was killed, perhaps for lack of memory: the same command" in process.communicate()[1]
     assert not output.exists()
     assert "resumed_rows=0" not in start(model, source, output, 2).communicate()[0]
 

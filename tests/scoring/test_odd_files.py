@@ -1,7 +1,6 @@
 """Unusual files, outputs and interruptions end in right decisions or in one sentence."""
 
 import os
-import pickle
 import re
 import signal
 import subprocess
@@ -16,9 +15,6 @@ import pytest
 
 import recuse
 from recuse.scoring import score_files
-from recuse.scoring.engines.tasks import PartError
-from recuse.scoring.engines.worker import _portable
-from recuse.scoring.file_run import Run
 from recuse.scoring.inputs import ArrowInputs
 from recuse.scoring.outputs.part_store import write_whole
 from recuse.scoring.outputs.working_folder import working_folder
@@ -120,18 +116,21 @@ def test_files_for_a_model_without_names_need_the_same_names(tmp_path):
         score_files(tmp_path / "m.recuse", tmp_path / "in", tmp_path / "out.csv")
 
 
-def test_an_input_that_changes_during_the_run_is_an_error(model, tmp_path, monkeypatch):
-    source = write_parquet(numbers(10), tmp_path / "in.parquet")
-    results = Run._results
-
-    def replaced(self, *arguments):
-        write_parquet(numbers(10, seed=7), source)
-        return results(self, *arguments)
-
-    monkeypatch.setattr(Run, "_results", replaced)
-    with pytest.raises(ValueError, match=r"in\.parquet was changed during the run: start it again"):
-        score_files(model, source, tmp_path / "out.csv")
+def test_an_input_that_changes_during_the_run_is_an_error(model, tmp_path):
+    source, output = write_parquet(numbers(60_000), tmp_path / "in.parquet"), tmp_path / "out.csv"
+    process = start_predict(model, source, output, "--jobs", "1")
+    wait_for(lambda: list(tmp_path.glob(".out.csv.recuse/*/*.json")) or process.poll() is not None)
+    os.utime(source, (0, 0))
+    assert "in.parquet was changed during the run: start it again" in process.communicate()[1].replace("\n", " ")
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def start_predict(model, source, output, *options):
+    """Start the command with parts of five hundred rows."""
+    small = "from recuse.scoring.sources import parts; parts._FEWEST_ROWS = parts._MOST_ROWS = 500; "
+    command = [sys.executable, "-c", small + "from recuse.cli import app; app()", "predict", str(model), str(source)]
+    command += ["-o", str(output), *options]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 @pytest.mark.parametrize("jobs", [0, -2, 100_000])
@@ -142,20 +141,17 @@ def test_the_number_of_processes_has_limits(model, tmp_path, jobs):
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
-def test_processes_without_work_are_not_started(model, tmp_path, monkeypatch):
-    started, popen = [], subprocess.Popen
-    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(1) or popen(*a, **k))
-    score_files(model, write_parquet(numbers(10), tmp_path / "in.parquet"), tmp_path / "out.csv", jobs=300)
-    assert len(started) == 1
-    assert len(pd.read_csv(tmp_path / "out.csv")) == 10
-
-
-def test_errors_of_any_type_reach_the_first_process():
-    cause = KeyError("x1")
-    cause.column = lambda: "x1"  # no pickle can hold it
-    error = pickle.loads(pickle.dumps(_portable(PartError(4, cause))))
-    assert error.number == 4
-    assert str(error.cause) == "KeyError: 'x1'"
+def test_processes_without_work_are_not_started(model, tmp_path):
+    source, output = write_parquet(numbers(10), tmp_path / "in.parquet"), tmp_path / "out.csv"
+    script = f"""
+import resource
+from recuse.scoring import score_files
+score_files({str(model)!r}, {str(source)!r}, {str(output)!r}, jobs=300)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout == "0\n"
+    assert len(pd.read_csv(output)) == 10
 
 
 def test_keep_is_not_one_text(model, tmp_path):
@@ -185,8 +181,7 @@ def test_a_terminated_command_removes_its_copy_of_standard_input(model, tmp_path
 
 def test_an_interruption_while_workers_start_prints_one_line(model, tmp_path):
     source = write_parquet(numbers(60_000), tmp_path / "in.parquet")
-    command = [sys.executable, "-m", "recuse.cli", "predict", str(model), str(source), "-o", f"{tmp_path}/out.csv"]
-    process = subprocess.Popen([*command, "--jobs", "2"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = start_predict(model, source, tmp_path / "out.csv", "--jobs", "2")
     wait_for(lambda: libraries_loaded(children_of(process)) or process.poll() is not None)
     os.killpg(process.pid, signal.SIGINT)
     assert process.communicate()[1] == "error: interrupted: the same command continues where this one stopped\n"
@@ -195,7 +190,7 @@ def test_an_interruption_while_workers_start_prints_one_line(model, tmp_path):
 
 def libraries_loaded(workers):
     """Whether a worker is importing its libraries."""
-    return workers and all("numpy" in Path(f"/proc/{each}/maps").read_text() for each in workers)
+    return any("numpy" in Path(f"/proc/{each}/maps").read_text() for each in workers)
 
 
 def test_a_run_without_a_finished_part_leaves_nothing(tmp_path):

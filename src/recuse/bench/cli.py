@@ -48,25 +48,24 @@ def paper_command(
     paper: PaperOption = "rcr2023",
 ) -> None:
     """Run a paper's tables and figures and compare our numbers with the printed ones."""
-    from recuse.bench.cluster import jobs_on_cluster
     from recuse.bench.paper.run import run_paper
     from recuse.bench.spec import load
 
     with one_sentence_errors():
         chosen_costs = None if costs is None else [float(cost) for cost in _words(costs) or []]
-        with jobs_on_cluster(scheduler, jobs) as count:
-            chosen = load(paper)
-            written = run_paper(
-                chosen,
-                chosen.table_names if tables is None else _words(tables) or [],
-                output,
-                jobs=count,
-                repeats=repeats,
-                datasets=_words(datasets),
-                costs=chosen_costs,
-                reuse=reuse,
-                draw=figures,
-            )
+        chosen = load(paper)
+        written = run_paper(
+            chosen,
+            chosen.table_names if tables is None else _words(tables) or [],
+            output,
+            jobs=jobs,
+            scheduler=scheduler,
+            repeats=repeats,
+            datasets=_words(datasets),
+            costs=chosen_costs,
+            reuse=reuse,
+            draw=figures,
+        )
     _print_tables(written, output)
 
 
@@ -116,24 +115,22 @@ def methods_command(
     paper: PaperOption = "rcr2023",
 ) -> None:
     """Run all methods by a paper's protocol and rank them."""
-    from recuse.bench.cluster import jobs_on_cluster
     from recuse.bench.leaderboard.run import run_methods
     from recuse.bench.methods.registry import choose
     from recuse.bench.spec import load
 
     with one_sentence_errors():
-        chosen = choose(_words(methods))
-        with jobs_on_cluster(scheduler, jobs) as count:
-            table, result = run_methods(
-                load(paper),
-                chosen,
-                output,
-                jobs=count,
-                repeats=repeats,
-                datasets=_words(datasets),
-                reuse=reuse,
-                draw=figures,
-            )
+        table, result = run_methods(
+            load(paper),
+            choose(_words(methods)),
+            output,
+            jobs=jobs,
+            scheduler=scheduler,
+            repeats=repeats,
+            datasets=_words(datasets),
+            reuse=reuse,
+            draw=figures,
+        )
     console = Console()
     console.print(_rich_leaderboard(table, result.summary))
     console.print(f"Everything is in [bold]{output}[/]; open [bold]{output / 'README.md'}[/] first.")

@@ -9,12 +9,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from recuse import surrogates
@@ -25,6 +25,7 @@ from recuse.bench.work_unit import SUPERVISED, Group, run_group
 from recuse.estimators.advice import RejectionWarning
 from recuse.progress import progress_bar
 from recuse.surrogates import Surrogate
+from recuse.tasks import run_tasks
 
 __all__ = ["environment", "group_seconds", "record_environment", "run_groups", "share_groups", "table_groups"]
 
@@ -84,6 +85,7 @@ def run_groups(
     tidy: Tidy | None = None,
     reuse: Path | None = None,
     jobs: int = 1,
+    scheduler: str | None = None,
     threads: int = 1,
     progress: bool = True,
 ) -> pd.DataFrame:
@@ -102,20 +104,21 @@ def run_groups(
     reuse : Path, optional
         Another folder of finished groups, which is only read.
     jobs : int
-        Number of processes, as in joblib; it does not change the numbers. Surrogates that the user registered are known
-        in them.
+        Number of processes; it does not change the numbers. Surrogates that the user registered are known in them.
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers run the groups instead. They must have the same files under the same
+        paths, since they store their results themselves.
     threads : int
         Threads of each process; their number may change the rounding of sums.
     progress : bool
     """
     store = GroupStore(folder.absolute(), protocol, None if reuse is None else reuse.absolute())
     missing = [group for group in groups if store.load(group) is None]
-    workers = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    run = partial(_run_and_store, store=store, work=work, tidy=tidy, threads=threads)
+    tasks = [(group, _surrogate_of(group)) for group in missing]
     with progress_bar("running groups", total=len(groups), show=progress) as tell:
         tell(len(groups) - len(missing))
-        finished = workers(
-            delayed(_run_and_store)(group, store, work, tidy, threads, _surrogate_of(group)) for group in missing
-        )
+        finished = run_tasks(run, tasks, jobs=jobs, scheduler=scheduler)
         for done, _ in enumerate(finished, start=len(groups) - len(missing) + 1):
             tell(done)
     return pd.DataFrame([record for group in groups for record in _records(group, store)])
@@ -127,9 +130,10 @@ def _surrogate_of(group: Group) -> Surrogate | None:
 
 
 def _run_and_store(
-    group: Group, store: GroupStore, work: Work, tidy: Tidy | None, threads: int, surrogate: Surrogate | None
-) -> str:
+    task: tuple[Group, Surrogate | None], store: GroupStore, work: Work, tidy: Tidy | None, threads: int
+) -> None:
     """Run in a worker, which stores the result itself, so that it is not lost if the parent process ends."""
+    group, surrogate = task
     _make_known(surrogate)
     start = time.process_time()  # processor time, which does not depend on other processes
     with threadpool_limits(limits=threads), warnings.catch_warnings():
@@ -138,7 +142,6 @@ def _run_and_store(
     store.save(group, result | {"seconds": round(time.process_time() - start, 2)})
     if tidy is not None:
         tidy(group, store.protocol)
-    return group.key
 
 
 def _make_known(surrogate: Surrogate | None) -> None:

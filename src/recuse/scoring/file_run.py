@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -13,17 +14,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from recuse.files.names import STANDARD_STREAM, source_name
 from recuse.model_file.served import ServedModel
 from recuse.scoring.deciding import BlockScorer
-from recuse.scoring.engines.processes import run_here, run_in_processes
-from recuse.scoring.engines.tasks import Job
 from recuse.scoring.inputs import ArrowInputs, Inputs
 from recuse.scoring.outputs.part_store import PartStore
 from recuse.scoring.outputs.targets import in_order, targets_of
 from recuse.scoring.outputs.working_folder import working_folder
+from recuse.scoring.part_tasks import Job, PartRunner
 from recuse.scoring.plan import Plan
 from recuse.scoring.run_key import check_unchanged, input_facts, run_facts
 from recuse.scoring.sources.arrow_files import PartReader
 from recuse.scoring.summary import PartSummary, ScoringSummary
 from recuse.scoring.tally import Tally
+from recuse.tasks import run_tasks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,13 +127,13 @@ class Run:
     def _results(self, job: Job, done: set[int], jobs: int | None, engine: Engine, scheduler: str | None) -> Results:
         if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
             raise ValueError(f"jobs must be from 1 to {_MOST_JOBS:,}, got {jobs:,}")
-        if engine == "dask":
-            from recuse.scoring.engines.dask_engine import run_on_dask
-
-            return run_on_dask(job, self.inputs.tasks(job.plan, self.columns, 8, done), scheduler)
-        count = jobs or (_cores() if self.inputs.is_large else 1)
+        if engine == "dask" and scheduler is None:
+            raise ValueError("the engine dask needs the address of its scheduler, such as tcp://127.0.0.1:8786")
+        count = 8 if engine == "dask" else jobs or (_cores() if self.inputs.is_large else 1)
         tasks = self.inputs.tasks(job.plan, self.columns, count, done)
-        return run_here(job, tasks) if count == 1 else run_in_processes(job, tasks, count)
+        address = scheduler if engine == "dask" else None
+        with closing(run_tasks(PartRunner(job), tasks, jobs=count, scheduler=address)) as results:
+            yield from chain.from_iterable(results)
 
     def _files_of_parts(self) -> dict[int, int]:
         """Return the position of the file of each part; empty for a CSV file, which is the only one."""

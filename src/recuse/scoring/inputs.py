@@ -9,7 +9,7 @@ from pathlib import Path
 from recuse.files.csv_blocks import CsvBlocks, open_csv
 from recuse.files.names import STANDARD_STREAM, file_format, source_name
 from recuse.model_file.served import ServedModel
-from recuse.scoring.engines.tasks import Task, tasks_of
+from recuse.scoring.part_tasks import Task, tasks_of
 from recuse.scoring.plan import Plan, columns_to_read, model_columns, table_schema
 from recuse.scoring.sources.arrow_files import ArrowFile, column_names, file_parts, files_of
 from recuse.scoring.sources.csv_files import csv_parts, kept_types

@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
@@ -22,6 +22,7 @@ from recuse.bench.images.spec import ImageProtocol
 from recuse.bench.images.training import Hardware, ImageTraining
 from recuse.bench.work_unit import SUPERVISED, Group, measures
 from recuse.decision import Decision
+from recuse.tasks import run_tasks
 
 __all__ = ["KNOWN", "YARDSTICKS", "ImageWork", "against_bayes", "image_groups", "is_main_process", "measure"]
 
@@ -78,7 +79,8 @@ class ImageWork:
     def slow_starts(self, groups: Sequence[Group], protocol: ImageProtocol, jobs: int) -> None:
         """Train the Slow-Start of every repeat, before the groups run in parallel."""
         firsts = {(group.model, group.repeat): group for group in groups}
-        Parallel(n_jobs=jobs)(delayed(self.slow_start)(group, protocol) for group in firsts.values())
+        for _ in run_tasks(partial(self.slow_start, protocol=protocol), firsts.values(), jobs=jobs):
+            pass
 
     def slow_start(self, group: Group, protocol: ImageProtocol) -> None:
         """Train the Slow-Start that all groups of a repeat share."""

@@ -26,6 +26,7 @@ def run_methods(
     output: Path,
     *,
     jobs: int = 1,
+    scheduler: str | None = None,
     repeats: int | None = None,
     datasets: Sequence[str] | None = None,
     reuse: Path | None = None,
@@ -43,6 +44,8 @@ def run_methods(
         ``environment.json``, and ``groups/`` with finished work, from which an interrupted run continues.
     jobs : int
         Number of processes; it changes the times, but no other number.
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers run the groups instead.
     repeats, datasets : optional
         Run only a part.
     reuse : Path, optional
@@ -65,7 +68,7 @@ def run_methods(
     groups = method_groups(everything, paper, repeats=repeats, datasets=datasets)
     work, folder = partial(run_method, methods=everything), output / "groups"
     finished = None if reuse is None else reuse / "groups"
-    run = partial(run_groups, work=work, reuse=finished, jobs=jobs, progress=progress)
+    run = partial(run_groups, work=work, reuse=finished, jobs=jobs, scheduler=scheduler, progress=progress)
     records = named(run(groups, paper.protocol, folder), methods)
     table, result = cell_table(records, paper), standings(records, paper)
     times = time_table(group_seconds(groups, paper.protocol, folder), everything)

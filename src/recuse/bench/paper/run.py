@@ -28,6 +28,7 @@ def run_paper(
     output: Path,
     *,
     jobs: int = 1,
+    scheduler: str | None = None,
     repeats: int | None = None,
     datasets: Sequence[str] | None = None,
     costs: Sequence[float] | None = None,
@@ -45,6 +46,8 @@ def run_paper(
         Gets one CSV per table, ``README.md`` with all of them side by side, the figures, ``environment.json``, and
         ``groups/`` with finished work, from which an interrupted run continues.
     jobs : int
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers run the groups instead.
     repeats, datasets, costs : optional
         Run only a part.
     reuse : Path, optional
@@ -61,7 +64,13 @@ def run_paper(
     _check(paper, tables, datasets, costs)
     finished = None if reuse is None else reuse / "groups"
     run = partial(
-        run_groups, protocol=paper.protocol, folder=output / "groups", reuse=finished, jobs=jobs, progress=progress
+        run_groups,
+        protocol=paper.protocol,
+        folder=output / "groups",
+        reuse=finished,
+        jobs=jobs,
+        scheduler=scheduler,
+        progress=progress,
     )
     own = [name for name in tables if name != COMPARISON]
     compared = COMPARISON in tables
