@@ -1,5 +1,8 @@
 """The metrics count requests and decisions, and show drift of columns and outputs against training."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -66,6 +69,22 @@ def test_outputs_of_training_rows_do_not_drift_and_those_of_others_do(serve):
         assert far[key] > 0.4
     quantiles = [near["recuse_expected_loss", "risk", level] for level in ("0.05", "0.25", "0.5", "0.75", "0.95")]
     assert quantiles == sorted(quantiles)
+
+
+def test_a_scrape_has_the_rows_of_all_answers_before_it_while_others_scrape(serve):
+    client, rows = serve("risk"), records(FRAME.drop(columns="number").dropna().head(20))
+    client.post("/predict", json={"rows": rows})
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # threads take turns often, so that scrapes meet in the middle
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            for turn in range(1, 41):
+                client.post("/predict", json={"rows": [{**row, "weight": 1e9} for row in rows]})
+                for found in threads.map(samples, [client] * 2):
+                    share = found["recuse_column_drift", "weight", "risk", "outside the training range"]
+                    assert share == pytest.approx(turn / (turn + 1))
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_the_distance_is_that_of_the_audit(models):

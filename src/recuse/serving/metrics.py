@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,6 +85,7 @@ class ServiceMetrics:
             **common,
         )
         self._certificate = _certificate_gauge(self.registry)
+        self._digesting = Lock()
         self._children: dict[Any, Any] = {}
         self._known_shares: dict[str, set[tuple[str, str]]] = {}
         self._windows: dict[str, RecentRows] = {}
@@ -122,13 +124,14 @@ class ServiceMetrics:
 
     def digest(self) -> None:
         """Bring the gauges up to date with the rows since the last call."""
-        for name, window in list(self._windows.items()):
-            try:
-                if window.digest() or window is not self._shown.get(name):
-                    self._set_gauges(name, window)
-                    self._shown[name] = window
-            except Exception as error:  # metrics must not stop the service
-                _log.error("%s while computing the drift of model %s", type(error).__name__, name)
+        with self._digesting:  # a scrape waits for the gauges of rows that another thread has taken
+            for name, window in list(self._windows.items()):
+                try:
+                    if window.digest() or window is not self._shown.get(name):
+                        self._set_gauges(name, window)
+                        self._shown[name] = window
+                except Exception as error:  # metrics must not stop the service
+                    _log.error("%s while computing the drift of model %s", type(error).__name__, name)
 
     def render(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""

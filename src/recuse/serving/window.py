@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +29,8 @@ Floats = NDArray[np.float64]
 class RecentRows:
     """A rolling window of the rows that one version of a model decided.
 
-    `add` only stores a reference, because it runs with each request. `digest` does the work, every few seconds.
+    `add` only stores a reference, because it runs with each request. `digest` does the work, every few seconds, in one
+    thread at a time.
 
     Parameters
     ----------
@@ -41,7 +41,6 @@ class RecentRows:
         self.loaded = loaded
         self._pending: deque[tuple[Any, Decision, Floats | None]] = deque(maxlen=_PENDING)
         self._batches: deque[tuple[int, Counter[tuple[str, str]], dict[str, Floats]]] = deque()
-        self._digesting = Lock()
 
     def add(self, table: Any, decision: Decision, expected_loss: Floats | None) -> None:
         """Note some decided rows; of a large request some rows at equal distances."""
@@ -53,22 +52,21 @@ class RecentRows:
 
     def digest(self) -> bool:
         """Compare the rows since the last call with the training rows; return whether there were any."""
-        with self._digesting:
-            noted = [self._pending.popleft() for _ in range(len(self._pending))]
-            if not noted:
-                return False
-            tables, outputs, count = [], [], 0
-            for table, decision, expected in reversed(noted):  # the newest first
-                tables.append(table)
-                outputs.append(_outputs(decision, expected))
-                count += len(decision)
-                if count >= _PENDING:
-                    break
-            joined = {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
-            self._batches.append((count, _problems(self.loaded, tables), joined))
-            while len(self._batches) > 1 and sum(batch[0] for batch in self._batches) > _WINDOW:
-                self._batches.popleft()
-            return True
+        noted = [self._pending.popleft() for _ in range(len(self._pending))]
+        if not noted:
+            return False
+        tables, outputs, count = [], [], 0
+        for table, decision, expected in reversed(noted):  # the newest first
+            tables.append(table)
+            outputs.append(_outputs(decision, expected))
+            count += len(decision)
+            if count >= _PENDING:
+                break
+        joined = {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
+        self._batches.append((count, _problems(self.loaded, tables), joined))
+        while len(self._batches) > 1 and sum(batch[0] for batch in self._batches) > _WINDOW:
+            self._batches.popleft()
+        return True
 
     def column_shares(self) -> dict[tuple[str, str], float]:
         """Return the shares of rows with a cell that training did not have, by column and problem."""
