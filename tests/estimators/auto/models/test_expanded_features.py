@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
+from recuse.estimators.auto.models.precision_weighted import PrecisionWeighted
 
 X = np.random.RandomState(0).exponential(size=(400, 2))
 CIRCLE = np.hypot(*(X.argsort(axis=0).argsort(axis=0) / 200 - 1).T) < 0.7  # in ranks
@@ -64,3 +65,10 @@ def test_too_many_columns_have_ranks_instead_of_pieces(columns):
     wide = np.random.RandomState(0).randint(6, size=(50, columns))
     model = ExpandedFeatures(LinearRegression(), "levels").fit(wide, wide[:, 0])
     assert (len(model.rank_columns_) == 0) == (columns == 64)
+
+
+@pytest.mark.parametrize("model", [ExpandedFeatures(Ridge()), PrecisionWeighted(Ridge(), random_state=0)], ids=repr)
+def test_a_constant_target_is_predicted(model):
+    """The training rows of a fold may all have the same target."""
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    np.testing.assert_allclose(model.fit(rows, np.full(40, 7.5)).predict(rows), 7.5)

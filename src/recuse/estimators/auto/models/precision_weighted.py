@@ -90,5 +90,5 @@ def precision(risk: Floats) -> Floats:
     >>> precision(np.array([1.0, 1.0, 4.0])).round(2)
     array([1.33, 1.33, 0.33])
     """
-    inverse = 1 / np.maximum(risk, max(float(risk.mean()) / 20, np.finfo(np.float64).tiny))
+    inverse = 1 / np.maximum(risk, float(risk.mean()) / 20 or 1.0)  # equal weights if no row has a risk
     return np.asarray(inverse / inverse.mean())
