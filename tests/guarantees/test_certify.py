@@ -1,7 +1,9 @@
 """Certificates of fitted estimators: what they say, when they are refused, and the model at the threshold."""
 
 import json
+import math
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -204,6 +206,32 @@ class TestRefusals:
         assert refusal.value.n_least == 89
         assert refusal.value.n_rows_needed > 89
         assert pickle.loads(pickle.dumps(refusal.value)).n_rows_needed == refusal.value.n_rows_needed
+
+    def test_refusals_name_the_mean_that_was_to_be_bounded(self, model):
+        few = {"target": 0.7, "bound": 60.0}
+        with pytest.raises(CannotCertify, match=r"^cannot certify a mean loss of accepted rows of at most 0\.7 .* is "):
+            certify(model, FRESH[:60], FRESH_Y[:60], **few)
+        with pytest.raises(CannotCertify, match=r"^cannot certify a RcR loss .*and the RcR loss is ") as refusal:
+            certify(model, FRESH[:60], FRESH_Y[:60], **few, what="rcr_loss")
+        assert re.search(r"it takes at least \d+ rows, even", str(refusal.value))
+
+    def test_a_refusal_says_how_many_rows_of_this_kind_it_takes(self):
+        """Of 60 rows, 12 are set aside for the first threshold; it takes as large a share of more rows."""
+        random, given = np.random.default_rng(0), {"target": 1.0, "bound": 20.0}
+        rows, y = np.column_stack([random.normal(size=4000), np.zeros(4000)]), np.full(4000, math.sqrt(0.9))
+        with pytest.raises(CannotCertify) as refusal:
+            certify(ByScore(), rows[:60], y[:60], **given)
+        pattern = (
+            r"from (\d+) calibration rows: .* first threshold (\d+) are accepted .* that is (\d+) calibration rows"
+        )
+        n_rows, n_accepted, least = map(int, re.search(pattern, str(refusal.value)).groups())
+        assert refusal.value.n_least == math.ceil(math.log(0.05) / math.log(1 - 1 / 20)) == 59
+        assert n_accepted < n_rows == 48
+        assert least == math.ceil(59 * n_rows / n_accepted)
+        needed = refusal.value.n_rows_needed
+        certify(ByScore(), rows[: int(1.4 * needed)], y[: int(1.4 * needed)], **given)
+        with pytest.raises(CannotCertify):
+            certify(ByScore(), rows[: int(0.9 * needed)], y[: int(0.9 * needed)], **given)
 
     def test_a_target_that_the_model_misses_is_refused(self, model):
         with pytest.raises(CannotCertify, match="more rows would not help") as refusal:

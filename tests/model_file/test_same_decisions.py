@@ -119,6 +119,17 @@ def test_dates_with_and_without_other_columns(columns, tmp_path):
     assert_same(model, recuse.load(tmp_path / "model.recuse"), rows)
 
 
+def test_cycles_of_dates_are_those_of_the_estimator_to_the_last_digit(tmp_path):
+    """Thresholds of trees are often values of training rows, so a deviation by one step of rounding decides."""
+    times = pd.date_range("2023-01-01", periods=400, freq="37h13min")
+    frame = pd.DataFrame({"at": times})
+    model = RiskRejector(Ridge(1e-9), cost=6.0, **QUICK).fit(frame, 1e6 * np.sin(times.hour / 4) + 1e6 * times.month)
+    recuse.save(model, tmp_path / "model.recuse")
+    expected = model.predict(frame)
+    found = recuse.load(tmp_path / "model.recuse").predict(frame)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
 @pytest.mark.filterwarnings("ignore:column")
 def test_a_column_without_values_in_an_array(tmp_path):
     numbers = TRAIN.to_numpy(float)

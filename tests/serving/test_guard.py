@@ -53,6 +53,16 @@ def test_the_size_of_a_body_is_limited_with_and_without_its_length(serve):
     assert 'recuse_refused_total{reason="size"} 4.0' in client.get("/metrics").text
 
 
+def test_a_body_may_have_sixteen_mebibytes_unless_the_settings_say_otherwise(serve):
+    client, row = serve("cars"), json.dumps({"row": {"weight": 3000}}).encode()
+    assert client.post("/predict", content=row.ljust(16 * 2**20)).status_code == 200
+    answer = client.post("/predict", content=row.ljust(16 * 2**20 + 1))
+    assert (answer.status_code, answer.json()) == (
+        413,
+        {"error": f"the body of a request may have at most {16 * 2**20} bytes"},
+    )
+
+
 def test_the_number_of_rows_is_limited(serve):
     client = serve("cars", max_rows=3)
     assert client.post("/predict", json={"rows": [{"weight": 1}] * 3}).status_code == 200

@@ -160,7 +160,15 @@ def test_images_are_one_tensor(tmp_path):
         outputs = client.post("/v2/models/tissue/infer", json=request).json()["outputs"]
         expected = recuse.load(tmp_path / "tissue.recuse").decide(np.asarray(images[:2], dtype=np.float32))
         assert outputs[0]["data"] == expected.prediction.tolist()
-        assert client.post("/predict", json={"row": {"weight": 3000}}).status_code == 422
+        table = {"content": "weight\n3000\n", "headers": {"content-type": "text/csv"}}
+        for path, rows in (
+            ("/predict", {"json": {"row": {"weight": 3000}}}),
+            ("/invocations", {"json": {"inputs": [[1.0]]}}),
+            ("/invocations", table),
+        ):
+            refused = client.post(path, **rows)
+            assert refused.status_code == 422
+            assert "reads images, not rows" in refused.json()["error"]
         assert client.get("/metrics").status_code == client.get("/openapi.json").status_code == 200
     with_queue = Settings({"tissue": tmp_path / "tissue.recuse"}, queue=tmp_path / "reviews.sqlite", audit_share=1.0)
     with TestClient(create_app(with_queue)) as client:  # which holds rows of tables only

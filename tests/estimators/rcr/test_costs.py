@@ -1,11 +1,14 @@
 """Decisions at several costs: a row that is accepted at one cost is accepted at every higher one."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recuse import RcRRegressor
+from recuse.estimators.advice import RejectionWarning
 from recuse.rules.networks import CostGrid
 from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, noisy_rows
 
@@ -90,6 +93,21 @@ def test_the_score_never_falls_within_a_range_of_costs():
     assert (np.diff(scores, axis=0) >= 0).all()
     assert (scores[0] < 0).any()
     assert (scores[-1] > 0).any()
+
+
+def test_a_range_is_compared_with_accepting_all_at_the_mean_of_loss_by_cost():
+    """The mean of 1 / cost is (1 / low - 1 / high) / ln(high / low), since costs are uniform in the logarithm."""
+    random = np.random.default_rng(0)
+    rows, noise = random.normal(size=(120, 2)), random.normal(size=120)
+    few = {"residuals": "crossfit", "cv": 2, "epochs": 1, "n_members": 1, "learning_rate": 1e-3, "random_state": 0}
+    losses = []
+    for low, high in ((0.5, 1.0), (0.5, 0.6)):
+        with pytest.warns(RejectionWarning, match="rejection does not pay") as warned:
+            RcRRegressor(cost_range=(low, high), **few).fit(rows, noise)
+        shown = re.search(r"accept all: ([\d.]+), reject all: 1\)", str(warned[0].message))[1]
+        losses.append(float(shown) * np.log(high / low) / (1 / low - 1 / high))
+    assert losses == pytest.approx([np.mean(noise**2)] * 2, rel=0.1)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
 @settings(max_examples=60, deadline=None)
