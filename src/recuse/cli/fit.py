@@ -41,9 +41,6 @@ from recuse.usage_errors import UsageError
 
 __all__ = ["fit"]
 
-# Share of the rows to test on, for methods without out-of-fold results.
-_TEST_SHARE = 0.2
-
 
 @options.command
 def fit(
@@ -88,34 +85,14 @@ def fit(
       recuse fit cars.csv --target mpg --cost 6 --with-reviews reviews.sqlite -o cars.recuse
     """  # noqa: D301
     given = options.required_cost(cost, cost_money, loss)
-    settings = Settings(method, preset, loss, seed, time_limit, jobs, groups is not None)
+    settings = Settings(method, preset, loss, seed, time_limit, jobs, test, test_share, test_rows)
+    roles = Roles(tuple(target), given.column, groups, weights, tuple(drop or ()))
     if reviews_model is not None and with_reviews is None:
         raise UsageError("--reviews-model needs --with-reviews")
-    if test_rows is not None and not test_share:
-        raise UsageError("--test-rows needs --test-share, the share of the rows to write")
-    share = _checked_share(settings, test, test_share)
-    roles = Roles(tuple(target), given.column, groups, weights, tuple(drop or ()))
-    held_out = _HeldOut(test, share, test_rows)
-    _Job(printer, data, encoding, roles, given, settings, held_out, with_reviews, reviews_model, output).run()
-
-
-def _checked_share(settings: Settings, test: str | None, share: float | None) -> float:
-    if test is not None and share is not None:
-        raise UsageError("--test and --test-share cannot both be given")
-    if share is not None and not 0 <= share < 1:
-        raise UsageError(f"--test-share must be at least 0 and below 1, got {share:g}")
-    if share is not None:
-        return share
-    return 0.0 if test is not None or settings.has_out_of_fold else _TEST_SHARE
-
-
-@dataclass(frozen=True)
-class _HeldOut:
-    """The rows to test on: another table, or a share of the rows, which may be written to a file."""
-
-    table: str | None
-    share: float
-    path: Path | None
+    roles.check()
+    for message in check_settings(settings, grouped=groups is not None):
+        printer.warn(message)
+    _Job(printer, data, encoding, roles, given, settings, with_reviews, reviews_model, output).run()
 
 
 @dataclass(frozen=True)
@@ -138,7 +115,6 @@ class _Job:
     roles: Roles
     cost: options.GivenCost
     settings: Settings
-    held_out: _HeldOut
     reviews: Path | None
     reviews_model: str | None
     path: Path
@@ -146,12 +122,10 @@ class _Job:
     def run(self) -> None:
         from recuse.files.atomic import check_writable
 
-        self.roles.check()
-        for message in check_settings(self.settings):
-            self.printer.warn(message)
-        for path in (self.path, self.held_out.path):
+        # The training takes long, so files that cannot be written are found before it.
+        for path in (self.path, self.settings.test_rows):
             if path is not None:
-                check_writable(path)  # before the training, which takes long
+                check_writable(path)
         table, added = self._read()
         table, held = self._divided(table)
         self._describe(table, added)
@@ -185,15 +159,15 @@ class _Job:
         from recuse.files.names import source_name
         from recuse.files.tables import read_table, write_table
 
-        held = self.held_out
-        if held.table is not None:
-            other = read_table(held.table, encoding=self.encoding, text_columns=text_columns(table.X))
-            return table, table_to_test(other, self.roles, source_name(held.table))
-        if held.share == 0:
+        settings = self.settings
+        if settings.test is not None:
+            other = read_table(settings.test, encoding=self.encoding, text_columns=text_columns(table.X))
+            return table, table_to_test(other, self.roles, source_name(settings.test))
+        if settings.held_share == 0:
             return table, None
-        table, rest = split_rows(table, held.share, self.settings.seed)
-        if held.path is not None:
-            write_table(rest.to_frame(), str(held.path))
+        table, rest = split_rows(table, settings.held_share, settings.seed)
+        if settings.test_rows is not None:
+            write_table(rest.to_frame(), str(settings.test_rows))
         return table, rest
 
     def _kinds(self, table: LabelledTable) -> dict[str, int]:
@@ -254,7 +228,7 @@ class _Job:
             name = "held-out rows, which the model was not fitted to"
             with self.printer.warnings_as_lines():
                 decision, y = model.decide(held.X), held.y
-        if self.held_out.table is not None:
+        if self.settings.test is not None:
             name = f"rows of {rows.source}"
         elif self.reviews is not None:
             name += "; weighted by the rows of the table and of the service that they represent"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from recuse.usage_errors import UsageError
@@ -42,8 +42,8 @@ class _Recipe:
     ----------
     estimator : str
         Name in `recuse.estimators`.
-    presets : mapping of Preset to dict
-        Parameters of each preset that has an effect.
+    fast, best : dict
+        Parameters of these presets; empty if they have no effect.
     parameters : dict
         Parameters of all presets.
     has_jobs : bool
@@ -53,35 +53,43 @@ class _Recipe:
     """
 
     estimator: str
-    presets: Mapping[Preset, dict[str, Any]]
+    fast: dict[str, Any] = field(default_factory=dict)
+    best: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     has_jobs: bool = False
     shows_progress: bool = False
 
+    def of_preset(self, preset: Preset) -> dict[str, Any]:
+        """Return the parameters of a preset alone."""
+        return {Preset.FAST: self.fast, Preset.BEST: self.best}.get(preset, {})
 
-def _presets(fast: dict[str, Any], best: dict[str, Any]) -> dict[Preset, dict[str, Any]]:
-    return {Preset.FAST: fast, Preset.BEST: best}
 
-
-_RCR = _presets({"epochs": 300, "n_members": 2}, {"n_members": 10})
-_PLUG = _presets({"regressor__epochs": 300, "risk__epochs": 300}, {"regressor__n_members": 5, "risk__n_members": 5})
-_ALWAYS = _presets({"regressor__epochs": 300}, {"regressor__n_members": 5})
-_AUTO = _presets({"preset": "fast"}, {"preset": "best"})
+_RCR = _Recipe("RcRRegressor", {"epochs": 300, "n_members": 2}, {"n_members": 10}, shows_progress=True)
 _RECIPES = {
-    Method.AUTO: _Recipe("AutoRejector", _AUTO, has_jobs=True, shows_progress=True),
-    Method.RCR: _Recipe("RcRRegressor", _RCR, shows_progress=True),
-    Method.RCR_CROSSFIT: _Recipe("RcRRegressor", _RCR, {"residuals": "crossfit"}, shows_progress=True),
-    Method.RISK: _Recipe("RiskRejector", _presets({"cv": 3}, {"cv": 10}), has_jobs=True),
+    Method.AUTO: _Recipe("AutoRejector", {"preset": "fast"}, {"preset": "best"}, has_jobs=True, shows_progress=True),
+    Method.RCR: _RCR,
+    Method.RCR_CROSSFIT: replace(_RCR, parameters={"residuals": "crossfit"}),
+    Method.RISK: _Recipe("RiskRejector", {"cv": 3}, {"cv": 10}, has_jobs=True),
     Method.SELECTIVENET: _Recipe(
-        "SelectiveNetRegressor", _presets({"epochs": 200}, {"n_members": 4}), {"coverage": None}, shows_progress=True
+        "SelectiveNetRegressor", {"epochs": 200}, {"n_members": 4}, {"coverage": None}, shows_progress=True
     ),
-    Method.KNN_PLUG: _Recipe("knn_plug", {}, has_jobs=True),
-    Method.MLP_PLUG: _Recipe("mlp_plug", _PLUG, has_jobs=True),
-    Method.NO_REJECTION: _Recipe("no_rejection", _ALWAYS, has_jobs=True),
+    Method.KNN_PLUG: _Recipe("knn_plug", has_jobs=True),
+    Method.MLP_PLUG: _Recipe(
+        "mlp_plug",
+        {"regressor__epochs": 300, "risk__epochs": 300},
+        {"regressor__n_members": 5, "risk__n_members": 5},
+        has_jobs=True,
+    ),
+    Method.NO_REJECTION: _Recipe(
+        "no_rejection", {"regressor__epochs": 300}, {"regressor__n_members": 5}, has_jobs=True
+    ),
 }
+# Methods that judge their training rows by models that were not fitted to them.
 _OUT_OF_FOLD = {Method.AUTO, Method.RISK}
 # Methods whose regressor is a network with a loss of its own.
 _WITH_NETWORK = {Method.MLP_PLUG, Method.NO_REJECTION}
+# Share of the rows to test on, for methods without out-of-fold results.
+_TEST_SHARE = 0.2
 # The largest seed that numpy takes.
 _MAX_SEED = 2**32 - 1
 
@@ -96,12 +104,16 @@ class Settings:
     seed: int
     time_limit: float | None = None
     jobs: int | None = None
-    grouped: bool = False
+    test: str | None = None
+    test_share: float | None = None
+    test_rows: Path | None = None
 
     @property
-    def has_out_of_fold(self) -> bool:
-        """Whether the fitted model has results of its training rows by models that were not fitted to them."""
-        return self.method in _OUT_OF_FOLD
+    def held_share(self) -> float:
+        """The share of the rows to test on, by default only for methods without out-of-fold results."""
+        if self.test_share is not None:
+            return self.test_share
+        return 0.0 if self.test is not None or self.method in _OUT_OF_FOLD else _TEST_SHARE
 
     @property
     def shows_progress(self) -> bool:
@@ -109,11 +121,17 @@ class Settings:
         return _RECIPES[self.method].shows_progress
 
 
-def check_settings(settings: Settings) -> list[str]:
+def check_settings(settings: Settings, *, grouped: bool) -> list[str]:
     """Raise an error for settings that do not fit together; return warnings about settings without effect."""
     from recuse import losses
 
-    method, limit = settings.method, settings.time_limit
+    method, limit, share = settings.method, settings.time_limit, settings.test_share
+    if settings.test_rows is not None and not share:
+        raise UsageError("--test-rows needs --test-share, the share of the rows to write")
+    if settings.test is not None and share is not None:
+        raise UsageError("--test and --test-share cannot both be given")
+    if share is not None and not 0 <= share < 1:
+        raise UsageError(f"--test-share must be at least 0 and below 1, got {share:g}")
     try:
         losses.get(settings.loss)
     except ValueError as error:
@@ -124,10 +142,10 @@ def check_settings(settings: Settings) -> list[str]:
         raise UsageError(f"--time-limit must be a number of seconds > 0, got {limit:g}")
     if limit is not None and method is not Method.AUTO:
         raise UsageError(f"--time-limit needs --method auto, got --method {method}")
-    if settings.grouped and method is Method.SELECTIVENET:
+    if grouped and method is Method.SELECTIVENET:
         raise UsageError("--groups cannot be used with --method selectivenet, which has no folds")
     warnings = []
-    if settings.preset not in (Preset.DEFAULT, *_RECIPES[method].presets):
+    if settings.preset is not Preset.DEFAULT and not _RECIPES[method].of_preset(settings.preset):
         warnings.append(f"--preset {settings.preset} has no effect with --method {method}")
     if settings.jobs is not None and not _RECIPES[method].has_jobs:
         warnings.append(f"--jobs has no effect with --method {method}")
@@ -140,7 +158,7 @@ def build(settings: Settings, cost: float | str, *, verbose: bool) -> Any:
 
     recipe = _RECIPES[settings.method]
     parameters: dict[str, Any] = {"cost": cost, "loss": settings.loss, "random_state": settings.seed}
-    parameters |= recipe.parameters | recipe.presets.get(settings.preset, {})
+    parameters |= recipe.parameters | recipe.of_preset(settings.preset)
     if recipe.has_jobs:
         parameters["n_jobs"] = settings.jobs
     if recipe.shows_progress:
