@@ -84,6 +84,11 @@ def test_inspect_says_what_the_file_is(command, model):
     assert [column["name"] for column in facts["schema"]["columns"]][:2] == ["id", "zip"]
 
 
+def test_a_file_can_be_checked_without_a_word(command, model):
+    result = command.succeed("inspect", model, "--quiet")
+    assert (result.stdout, result.stderr) == ("", "")
+
+
 def test_a_damaged_file_is_refused(command, model, tmp_path):
     (tmp_path / "cut.recuse").write_bytes(model.read_bytes()[:-5])
     assert "cut.recuse" in command.error_of("inspect", tmp_path / "cut.recuse", code=1)

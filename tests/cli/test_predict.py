@@ -238,6 +238,11 @@ def test_models_without_names_evaluate_tables_with_a_target_and_a_cost(command, 
     assert command.json_of("report", model, tmp_path / "arr.csv", *options, "0")["rows"] == 80
     cost = ("--cost", "column:fee", "--training", tmp_path / "all.csv")
     assert command.json_of("report", model, tmp_path / "all.csv", *options, "side", *cost)["rows"] == 80
+    several = ("side", "--group", "fee", *cost)
+    assert command.json_of("report", model, tmp_path / "all.csv", *options, *several)["rows"] == 80
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '"column":"side"' in page
+    assert '"column":"fee"' in page
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate", "report", "certify"])

@@ -10,6 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 import recuse
 from recuse import RiskRejector, datasets, report
 from recuse.report.decisions import row_decisions
+from report_runs import accepted_rows
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -105,7 +106,7 @@ def test_the_slider_of_the_budget_keeps_the_share(browser, served):
     rows = row_decisions(served, NEW, decision, loss)
     for share in (0, 10, 35):
         move(browser, "budget", share)
-        accepted = rows.accepted(6.0, share / 100)
+        accepted = accepted_rows(rows, 6.0, share / 100)
         found = shown(browser)
         assert found["rejection_rate"] == pytest.approx(1 - accepted.mean())
         assert found["rejection_rate"] <= share / 100 + 1e-9

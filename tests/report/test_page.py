@@ -12,6 +12,7 @@ import recuse
 from recuse import RcRRegressor, RiskRejector, SelectiveNetRegressor, datasets, report
 from recuse.guarantees import by_cost_within_budget
 from recuse.report.decisions import row_decisions
+from report_runs import accepted_rows
 
 (X, Y), _, (NEW, Y_NEW) = datasets.split(datasets.load("auto_mpg"), repeat=0)
 QUICK = {"cv": 3, "random_state": 0}
@@ -31,7 +32,7 @@ def content(path):
 def measured(model, cost, budget=1.0):
     decision = model.decide(NEW, cost=cost)
     rows = row_decisions(model, NEW, model.decide(NEW), decision.loss.of_rows(decision.prediction - np.asarray(Y_NEW)))
-    return rows, decision, rows.accepted(cost if not rows.by_row else 1.0, budget)
+    return rows, decision, accepted_rows(rows, cost if not rows.by_row else 1.0, budget)
 
 
 def test_the_thresholds_give_the_decisions_at_every_cost(model):
@@ -69,7 +70,7 @@ def test_every_kind_of_model_has_a_page(estimator, cost, tmp_path):
     for position in rows.positions[:: max(1, len(rows.positions) // 5)]:
         costs = position * (rows.unit[np.argsort(rows.order)] if rows.by_row else 1.0)
         expected = served.decide(NEW, cost=costs).accepted
-        np.testing.assert_array_equal(rows.accepted(position), expected[rows.order])
+        np.testing.assert_array_equal(accepted_rows(rows, position), expected[rows.order])
 
 
 def test_the_page_needs_nothing_else(model, tmp_path):
@@ -125,9 +126,9 @@ def test_within_a_budget_costs_per_row_reject_as_the_library_does():
     cost = np.where(np.arange(len(NEW)) % 2, 0.5, 12.0)
     decision = model.decide(NEW, cost=cost)
     rows = row_decisions(model, NEW, decision, decision.loss.of_rows(decision.prediction - np.asarray(Y_NEW)))
-    np.testing.assert_array_equal(rows.accepted(1.0), decision.accepted[rows.order])
+    np.testing.assert_array_equal(accepted_rows(rows, 1.0), decision.accepted[rows.order])
     expected = decision.score > by_cost_within_budget(decision.score, 0.2, finite_sample=False)
-    np.testing.assert_array_equal(rows.accepted(1.0, 0.2), expected[rows.order])
+    np.testing.assert_array_equal(accepted_rows(rows, 1.0, 0.2), expected[rows.order])
 
 
 def test_small_groups_keep_their_flags(model, tmp_path):

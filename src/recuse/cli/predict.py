@@ -44,7 +44,9 @@ def predict(
     certificate: options.Certificate = None,
     keep: Annotated[list[str] | None, option("COLUMN", "Column of the data to write, too; can be repeated.")] = None,
     keep_all: Annotated[bool, flag("--keep-all", "Write all columns of the data, too.")] = False,
-    jobs: Annotated[int | None, option("N", "Processes; by default one for small files, else all cores.")] = None,
+    jobs: Annotated[
+        int | None, option("N", "Processes; by default one for small files, else all cores.", min=1)
+    ] = None,
     engine: Annotated[str, typer.Option(help="local, or dask for a cluster; see --scheduler.")] = "local",
     scheduler: Annotated[str | None, option("ADDRESS", "Dask scheduler, such as tcp://127.0.0.1:8786.")] = None,
     encoding: options.Encoding = None,
@@ -105,8 +107,6 @@ class _Target:
                 raise UsageError(str(error)) from error
         if self.spreadsheet_safe and kind != "csv":
             raise UsageError(f"--spreadsheet-safe needs -o with a CSV file, got {output or kind}")
-        if self.jobs is not None and self.jobs < 1:
-            raise UsageError(f"--jobs must be >= 1, got {self.jobs}")
         if self.engine not in ("local", "dask"):
             raise UsageError(f"--engine must be local or dask, got {self.engine!r}")
         if self.engine == "local" and self.scheduler is not None:

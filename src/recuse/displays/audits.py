@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from recuse import losses
 from recuse.audit import drift, groups
 from recuse.dataframes import is_frame, to_pandas
 from recuse.decision import Decision
-from recuse.displays.style import GREY, PALETTE, loss_measure, new_axes, percent, tidy
+from recuse.displays.style import GREY, PALETTE, Drawing, loss_measure, new_axes, percent, tidy
 from recuse.estimators.composition import decide
 from recuse.extras import import_extra
 
@@ -24,7 +24,7 @@ _ROW = 0.34
 
 
 @dataclass
-class GroupAuditDisplay:
+class GroupAuditDisplay(Drawing):
     """Rejection rate and accepted loss of each group, with intervals; flagged groups have another colour.
 
     Attributes
@@ -47,8 +47,6 @@ class GroupAuditDisplay:
     """
 
     table: pd.DataFrame
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_decision(cls, decision: Decision, y: Any, group: Any, *, ax: Any = None, **options: Any) -> Self:
@@ -125,7 +123,7 @@ class GroupAuditDisplay:
 
 
 @dataclass
-class DriftDisplay:
+class DriftDisplay(Drawing):
     """Distance between two tables, column by column; columns that drifted have another colour.
 
     Attributes
@@ -143,8 +141,6 @@ class DriftDisplay:
     """
 
     table: pd.DataFrame
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_tables(

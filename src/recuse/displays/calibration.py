@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from recuse import losses
 from recuse.dataframes import aligned, aligned_columns, row_index
 from recuse.decision import LOSS_SAVED, Decision
-from recuse.displays.style import GREY, PALETTE, label_lines, loss_measure, loss_units, new_axes
+from recuse.displays.style import GREY, PALETTE, Drawing, label_lines, loss_measure, loss_units, new_axes
 from recuse.estimators.composition import decide, expected_loss
 from recuse.inspection.explanations import calibration_bins, has_expected_loss
 from recuse.losses import SQUARED, LossLike, TargetLoss
@@ -26,7 +26,7 @@ _WIDE = 30.0
 
 
 @dataclass
-class LossCalibrationDisplay:
+class LossCalibrationDisplay(Drawing):
     """Observed mean loss against the expected loss, in bins of equally many rows.
 
     Attributes
@@ -41,8 +41,6 @@ class LossCalibrationDisplay:
     bins: pd.DataFrame
     loss: TargetLoss = SQUARED
     confidence: float = 0.95
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_predictions(

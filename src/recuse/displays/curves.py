@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from recuse import losses, metrics
 from recuse.dataframes import aligned, aligned_columns
 from recuse.decision import Decision
-from recuse.displays.style import GREY, PALETTE, label_lines, loss_measure, loss_units, new_axes, percent
+from recuse.displays.style import GREY, PALETTE, Drawing, finish, loss_measure, loss_units, new_axes
 from recuse.estimators.composition import decide
 from recuse.inspection.savings import better_alternative
 from recuse.losses import SQUARED, LossLike, TargetLoss
@@ -22,7 +22,7 @@ __all__ = ["AcceptedLossDisplay", "CostCurveDisplay", "RiskCoverageDisplay"]
 
 
 @dataclass
-class CostCurveDisplay:
+class CostCurveDisplay(Drawing):
     """RcR loss against the cost of a rejection, with the losses of accepting all, rejecting all and the oracle.
 
     Attributes
@@ -35,8 +35,6 @@ class CostCurveDisplay:
     """
 
     curve: pd.DataFrame
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
     loss: TargetLoss = SQUARED
 
     @classmethod
@@ -63,14 +61,12 @@ class CostCurveDisplay:
         self.ax_.plot(cost, curve["oracle"], "-", color=PALETTE[2], lw=1.2, label="if errors were known")
         self.ax_.plot(cost, curve["rcr_loss"], "o-", color=PALETTE[0], lw=2, ms=4, label=name)
         units = loss_units(self.loss)
-        self.ax_.set(xlabel=f"cost of a rejection ({units})", ylabel=f"mean loss per row ({units})")
-        self.ax_.set_ylim(0, None, auto=True)
-        label_lines(self.ax_)
+        finish(self.ax_, f"cost of a rejection ({units})", f"mean loss per row ({units})")
         return self
 
 
 @dataclass
-class RiskCoverageDisplay:
+class RiskCoverageDisplay(Drawing):
     """Mean squared error, or other loss, of the accepted rows against the share accepted.
 
     Attributes
@@ -87,8 +83,6 @@ class RiskCoverageDisplay:
     coverage: NDArray[np.float64]
     risk: NDArray[np.float64]
     area: float
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
     loss: TargetLoss = SQUARED
 
     @classmethod
@@ -111,15 +105,12 @@ class RiskCoverageDisplay:
         self.figure_, self.ax_ = new_axes(ax)
         self.ax_.plot(self.coverage, self.risk, color=color, lw=2, label=f"{name} (area {self.area:.3g})")
         ylabel = f"mean {loss_measure(self.loss)} of accepted rows"
-        self.ax_.set(xlabel="share of rows accepted", ylabel=ylabel, xlim=(0, 1))
-        self.ax_.set_ylim(0, None, auto=True)
-        percent(self.ax_.xaxis)
-        label_lines(self.ax_)
+        finish(self.ax_, "share of rows accepted", ylabel, share=True)
         return self
 
 
 @dataclass
-class AcceptedLossDisplay:
+class AcceptedLossDisplay(Drawing):
     """Mean loss of the accepted rows against the share rejected, for every threshold on the score.
 
     Attributes
@@ -139,8 +130,6 @@ class AcceptedLossDisplay:
     best: NDArray[np.float64]
     points: pd.DataFrame
     loss: TargetLoss = SQUARED
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_predictions(
@@ -187,10 +176,7 @@ class AcceptedLossDisplay:
                 f"cost {cost:.3g}", (place, loss), xytext=(4, 6), textcoords="offset points", fontsize="small"
             )
         ylabel = f"mean {loss_measure(self.loss)} of accepted rows"
-        self.ax_.set(xlabel="share of rows rejected", ylabel=ylabel, xlim=(0, 1))
-        self.ax_.set_ylim(0, None, auto=True)
-        percent(self.ax_.xaxis)
-        label_lines(self.ax_)
+        finish(self.ax_, "share of rows rejected", ylabel, share=True)
         return self
 
 

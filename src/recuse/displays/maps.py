@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recuse.audit.membership import levels_of
 from recuse.dataframes import is_frame, to_pandas
 from recuse.decision import Decision
-from recuse.displays.style import PALETTE, new_axes
+from recuse.displays.style import PALETTE, Drawing, new_axes
 from recuse.estimators.composition import decide
 from recuse.extras import import_extra
 from recuse.tabular.cells import Kind, kind_of, read_dates, read_numbers, zone_of
@@ -30,7 +30,7 @@ _WIDTH = 0.25
 
 
 @dataclass
-class RejectionMapDisplay:
+class RejectionMapDisplay(Drawing):
     """Accepted and rejected rows in the plane of two features, or of the first two principal components.
 
     Attributes
@@ -59,8 +59,6 @@ class RejectionMapDisplay:
     accepted: NDArray[np.bool_]
     names: tuple[str, str]
     ticks: tuple[Ticks, Ticks] = (None, None)
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_decision(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from recuse.decision import Decision
-from recuse.displays.style import GREY, PALETTE, label_lines, new_axes
+from recuse.displays.style import GREY, PALETTE, Drawing, finish, new_axes
 from recuse.estimators.composition import decide
 from recuse.inspection.savings import Prices, saved_per_row
 from recuse.losses import SQUARED
@@ -24,7 +24,7 @@ _PER = 1000
 
 
 @dataclass
-class MoneySavedDisplay:
+class MoneySavedDisplay(Drawing):
     """Money per 1,000 rows against the price of one review: with rejection, accepting all, and reviewing all rows.
 
     Attributes
@@ -52,8 +52,6 @@ class MoneySavedDisplay:
     curve: pd.DataFrame
     review_cost: float | None = None
     currency: str = "money"
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_decisions(
@@ -133,11 +131,8 @@ class MoneySavedDisplay:
         self.ax_.plot(price, money["review_all"], ":", color=GREY, lw=1.6, label="review all")
         self.ax_.plot(price, money["with_rejection"], "-", color=PALETTE[0], lw=2, label=name)
         self._mark()
-        self.ax_.set(xlabel=f"price of one review ({self.currency})")
-        self.ax_.set_ylim(0, None, auto=True)
-        self.ax_.set_ylabel(f"{self.currency} per {_PER:,} rows")
         self.ax_.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-        label_lines(self.ax_)
+        finish(self.ax_, f"price of one review ({self.currency})", f"{self.currency} per {_PER:,} rows")
         return self
 
     def _mark(self) -> None:

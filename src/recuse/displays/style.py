@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,19 @@ from numpy.typing import NDArray
 from recuse.extras import import_extra
 from recuse.losses import SQUARED, TargetLoss
 
-__all__ = ["GREY", "PALETTE", "label_lines", "loss_measure", "loss_units", "new_axes", "percent", "spread", "tidy"]
+__all__ = [
+    "GREY",
+    "PALETTE",
+    "Drawing",
+    "finish",
+    "label_lines",
+    "loss_measure",
+    "loss_units",
+    "new_axes",
+    "percent",
+    "spread",
+    "tidy",
+]
 
 # Okabe and Ito (2008): eight colours that can be distinguished with any kind of colour vision
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -21,6 +34,14 @@ GREY = "#595959"
 _LABEL = "line label"
 # Height of a line of text in points.
 _LINE_HEIGHT = 12.5
+
+
+@dataclass(kw_only=True)
+class Drawing:
+    """The axes and the figure of a display, once it is plotted."""
+
+    ax_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
 
 
 def new_axes(ax: Any = None, size: tuple[float, float] = (6.4, 4.2)) -> tuple[Any, Any]:
@@ -45,6 +66,16 @@ def tidy(ax: Any, grid: str = "both") -> None:
 def percent(axis: Any) -> None:
     """Write the ticks of an axis as percentages."""
     axis.set_major_formatter(import_extra("matplotlib.ticker", "plot").PercentFormatter(1.0, decimals=0))
+
+
+def finish(ax: Any, xlabel: str, ylabel: str, *, share: bool = False) -> None:
+    """Write the labels of axes whose y-axis starts at 0, and of their lines; `share` is for shares of rows along x."""
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.set_ylim(0, None, auto=True)
+    if share:
+        ax.set_xlim(0, 1)
+        percent(ax.xaxis)
+    label_lines(ax)
 
 
 def loss_units(loss: TargetLoss) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recuse.displays.style import PALETTE, label_lines, new_axes
+from recuse.displays.style import PALETTE, Drawing, label_lines, new_axes
 from recuse.metrics.unwrapping import is_search
 
 __all__ = ["TrainingCurveDisplay"]
@@ -20,7 +20,7 @@ _PEAK = 2.0
 
 
 @dataclass
-class TrainingCurveDisplay:
+class TrainingCurveDisplay(Drawing):
     """Loss by epoch, for each network of an ensemble and as median over them.
 
     Attributes
@@ -45,8 +45,6 @@ class TrainingCurveDisplay:
     measure: str = "loss"
     best_epochs: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     first_epoch: int = 1
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_history(cls, history: ArrayLike, *, measure: str = "loss", first_epoch: int = 1, **plot: Any) -> Self:

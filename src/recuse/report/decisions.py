@@ -59,26 +59,6 @@ class RowDecisions:
     start: int
     by_row: bool
 
-    @property
-    def fixed(self) -> bool:
-        """Whether the model serves only one cost."""
-        return len(self.positions) == 1
-
-    def accepted(self, position: float, budget: float = 1.0) -> NDArray[np.bool_]:
-        """Return whether each sorted row is accepted, if at most a share `budget` of the rows may be rejected."""
-        accepted = self.threshold < position
-        allowed = self.rows_of(budget)
-        if (~accepted).sum() <= allowed:
-            return accepted
-        if self.expected is None:
-            return np.arange(len(self.loss)) < len(self.loss) - allowed
-        score = position * self.unit - self.expected
-        return np.asarray(score >= np.partition(score, allowed)[allowed])
-
-    def rows_of(self, budget: float) -> int:
-        """Return the number of rows that a budget allows to reject."""
-        return int(np.floor(budget * len(self.loss) + 1e-9))
-
 
 def row_decisions(model: Any, X: Any, decision: Decision, loss: Floats) -> RowDecisions:
     """Find the threshold of every row.
