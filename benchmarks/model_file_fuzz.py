@@ -600,18 +600,23 @@ def largest_graphs() -> dict[str, onnx.ModelProto]:
     }
 
 
-def _hostile_trees() -> dict[str, onnx.ModelProto]:
-    depth = np.arange(100_000)
-    chain = {
-        "nodes_featureids": np.zeros_like(depth),
-        "nodes_splits": np.zeros(len(depth)),
-        "nodes_modes": np.zeros(len(depth), dtype=np.uint8),
-        "nodes_truenodeids": np.append(depth[1:], 0),
-        "nodes_falsenodeids": np.zeros_like(depth),
-        "nodes_trueleafs": np.append(np.zeros(len(depth) - 1, dtype=np.int64), 1),
-        "nodes_falseleafs": np.ones_like(depth),
+def comb(depth: int) -> dict[str, Any]:
+    """Return the attributes of a tree whose nodes are one below the other."""
+    nodes = np.arange(depth)
+    return {
+        **trees(),
+        "nodes_featureids": np.zeros_like(nodes),
+        "nodes_splits": np.zeros(depth),
+        "nodes_modes": np.zeros(depth, dtype=np.uint8),
+        "nodes_truenodeids": np.append(nodes[1:], 0),
+        "nodes_falsenodeids": np.zeros_like(nodes),
+        "nodes_trueleafs": np.append(np.zeros(depth - 1, dtype=np.int64), 1),
+        "nodes_falseleafs": np.ones_like(nodes),
         "tree_roots": np.array([0]),
     }
+
+
+def _hostile_trees() -> dict[str, onnx.ModelProto]:
     changes = {
         "tree with a cycle": {"nodes_truenodeids": np.array([0, 0, 2, 4])},
         "two trees with one node": {"tree_roots": np.array([0, 1])},
@@ -622,7 +627,7 @@ def _hostile_trees() -> dict[str, onnx.ModelProto]:
         "unknown mode": {"nodes_modes": np.array([0, 9, 0, 0], dtype=np.uint8)},
         "short tensor": {"nodes_splits": np.array([0.5])},
         "many targets": {"n_targets": 2**31},
-        "deep tree": chain,
+        "deep tree": comb(100_000),
     }
     return {name: _chain([("TreeEnsemble", ["x"], {**trees(), **change})]) for name, change in changes.items()}
 

@@ -79,12 +79,10 @@ _WORTHWHILE = 0.9
 
 # Structures of ZIP archives (APPNOTE.TXT of PKWARE, 4.3.7, 4.3.12 and 4.3.16).
 _LOCAL, _CENTRAL, _END = struct.Struct("<4s5H3I2H"), struct.Struct("<4s6H3I5H2I"), struct.Struct("<4s4H2IH")
-_STORED, _DEFLATED, _ZIP_VERSION, _DAY = (
-    0,
-    8,
-    20,
-    33,
-)  # the day is 1 January 1980, so that equal models give equal files
+_STORED, _DEFLATED, _ZIP_VERSION = 0, 8, 20
+# All entries have the date 1 January 1980, so that equal models give equal files.
+_DATE = 33
+# Length of the comment.
 _DIGITS = 64
 
 # Type and number of axes of each array.
@@ -160,7 +158,7 @@ def pack_zip(entries: Sequence[ZipEntry]) -> list[bytes | memoryview]:
     directory, place = b"", 0
     for entry in entries:
         name = entry.name.encode()
-        fields = (_ZIP_VERSION, 0, entry.method, 0, _DAY, entry.crc, len(entry.stored), entry.size, len(name), 0)
+        fields = (_ZIP_VERSION, 0, entry.method, 0, _DATE, entry.crc, len(entry.stored), entry.size, len(name), 0)
         head = _LOCAL.pack(b"PK\3\4", *fields) + name
         directory += _CENTRAL.pack(b"PK\1\2", _ZIP_VERSION, *fields, 0, 0, 0, 0, place) + name
         place += len(head) + len(entry.stored)

@@ -16,33 +16,33 @@ from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph import check
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.check import MAX_BLOCK, check_graph
-from recuse.model_file.graph.operators import OPERATORS, ROWS, Signature, infer, tree_attributes
+from recuse.model_file.graph.operators import OPERATORS, ROWS, Signature, infer
 from recuse.model_file.session import open_session, run_session
 
 HOSTILE = fuzz.hostile_graphs()
 REASONS = {
     "unknown operator": "Loop",
     "unknown domain": "not an operator",
-    "subgraph": "subgraph",
+    "subgraph": "its attribute has the field 6",
     "attribute of wrong kind": "another kind than int",
     "rows on two axes": "one of rows",
     "cycle": "no earlier node",
     "defined twice": "defined twice",
     "squeeze without axes": "must be positive",
     "empty constant": "must be positive",
-    "text constant": "string_data",
+    "text constant": "its tensor has the field 6",
     "joins": "bytes of memory",
     "broadcasts": "bytes of memory",
     "products of constants": "bytes of memory",
     "huge window": "not valid",
     "many nodes": "more than 10000",
     "old operators": "operator sets",
-    "function": "functions",
-    "training": "training_info",
-    "external data": "external_data",
+    "function": "its model has the field 25",
+    "training": "its model has the field 20",
+    "external data": "its tensor has the field 13",
     "data of wrong length": "24 bytes",
     "data with overflow": "24 bytes",
-    "sparse": "sparse_initializer",
+    "sparse": "its graph has the field 15",
     "default of an input": "defined twice",
     "tree with a cycle": "later nodes",
     "two trees with one node": "one parent",
@@ -162,15 +162,10 @@ def test_convolutions_that_would_not_fit(kernel, attributes):
 
 
 def test_a_tree_may_not_be_deeper_than_the_stack_allows():
-    depth = tree_attributes._MAX_DEPTH
-    for nodes, fits in ((depth, True), (depth + 1, False)):
-        places = np.arange(nodes)
-        roots, level = np.array([0]), (np.append(places[1:], 0), np.append(np.ones(nodes - 1, dtype=bool), False))
-        if fits:
-            tree_attributes._check_depth(roots, [level])
-        else:
-            with pytest.raises(ValueError, match="depth"):
-                tree_attributes._check_depth(roots, [level])
+    table = Signature("double", (ROWS, 3))
+    assert infer("TreeEnsemble", [table], fuzz.comb(512)) == [Signature("double", (ROWS, 1))]
+    with pytest.raises(ValueError, match="depth of at most 512"):
+        infer("TreeEnsemble", [table], fuzz.comb(513))
 
 
 def test_what_the_header_declares_must_be_in_the_graph():

@@ -28,15 +28,19 @@ from recuse.model_file.graph.operators import (
     Signature,
     infer,
 )
-from recuse.model_file.graph.operators.work import elements, operations
 from recuse.model_file.graph.wire import MODEL, read_message
+from recuse.model_file.graph.work import elements, operations
 
 __all__ = ["MAX_BLOCK", "MAX_BLOCK_BYTES", "MAX_MEMORY", "MAX_OPERATIONS", "GraphSize", "check_graph", "measure_graph"]
 
-MAX_MEMORY = 600 * 2**20  # bytes of a session and its tensors; the library itself takes 400 MiB, 1 GiB in total
-MAX_BLOCK_BYTES = 2**28  # all tensors of a block of rows; a ResNet-50 with images of 224 x 224 has 0.2 GB for one row
-MAX_FIXED_BYTES = 2**26  # all tensors that are computed without the rows, which a session keeps
-MAX_BLOCK = 1024  # rows decided at once
+# Bytes of a session and its tensors. The library itself takes 400 MiB, so both fit into 1 GiB.
+MAX_MEMORY = 600 * 2**20
+# Bytes of all tensors of a block of rows. A ResNet-50 with images of 224 x 224 has 0.2 GB for one row.
+MAX_BLOCK_BYTES = 2**28
+# Bytes of all tensors that are computed without the rows; a session keeps them.
+MAX_FIXED_BYTES = 2**26
+# Most rows that are decided at once.
+MAX_BLOCK = 1024
 # Operations for one row; the slowest graphs within the limit take 0.7 s on one core. A ResNet-50 needs 320 million for
 # an image of 224 x 224, and two of them do not fit into the memory; AutoRejector needs about a million for a table.
 MAX_OPERATIONS = 1_000_000_000
@@ -49,13 +53,13 @@ _PASS_ON = (
     *("Reshape", "Slice", "Squeeze", "TopK", "Transpose", "TreeEnsemble", "Unsqueeze", "Where"),
 )
 
-# memory that ONNX Runtime takes at most while it opens a session: measured with version 1.31
-_COPIES = 3.1  # of the bytes of a graph, with the one that the caller holds
-_TREE_BYTES = {"nodes_featureids": 640, "leaf_targetids": 32}  # for each node and each leaf of a tree
-_NODE_BYTES = 6_000  # for each node of a graph
+# Memory that ONNX Runtime 1.31 took at most to open a session: copies of the graph with the one of the caller, bytes
+# for each node and each leaf of a tree, and bytes for each node of a graph.
+_COPIES, _TREE_BYTES, _NODE_BYTES = 3.1, {"nodes_featureids": 640, "leaf_targetids": 32}, 6_000
 _MAX_NAME = 256
 
-_TYPES = {1: FLOAT, 2: UINT8, 7: INT64, 8: STRING, 9: BOOL, 11: DOUBLE}  # TensorProto.DataType
+# Types by their numbers in TensorProto.DataType.
+_TYPES = {1: FLOAT, 2: UINT8, 7: INT64, 8: STRING, 9: BOOL, 11: DOUBLE}
 _ARRAYS: Mapping[str, np.dtype[Any]] = {
     FLOAT: np.dtype("<f4"),
     UINT8: np.dtype("u1"),
@@ -65,7 +69,7 @@ _ARRAYS: Mapping[str, np.dtype[Any]] = {
 }
 _SIZES = {**{name: dtype.itemsize for name, dtype in _ARRAYS.items()}, STRING: 64}
 
-# AttributeProto.AttributeType and the only field with a value, for each attribute
+# Number of each kind of attribute in AttributeProto.AttributeType, and the only field that has its value.
 _KINDS = {"float": (1, "f"), "int": (2, "i"), "tensor": (4, "t"), "ints": (7, "ints"), "strings": (8, "strings")}
 ATTRIBUTE_KINDS: Mapping[str, str] = {
     "alpha": "float",
@@ -77,7 +81,8 @@ ATTRIBUTE_KINDS: Mapping[str, str] = {
     **dict.fromkeys(("leaf_weights", "nodes_modes", "nodes_splits"), "tensor"),
     "keys_strings": "strings",
 }
-_LISTS = ("kernel_shape", "pads", "perm", "strides")  # short integers that rules want as lists
+# Attributes of few integers, which the rules of operators take as lists.
+_LISTS = ("kernel_shape", "pads", "perm", "strides")
 
 Declared = Mapping[str, tuple[str, Sequence[int]]]
 

@@ -14,13 +14,12 @@ __all__ = ["Converter", "convert", "converts"]
 Converter = Callable[[Any, Value], Value]
 _Function = TypeVar("_Function", bound=Converter)
 
-# modules with converters, imported when a model is saved
+# The modules with converters are imported when a model is saved.
 _MODULES = (
     "recuse.model_file.graph.regressors.trees",
     "recuse.model_file.graph.networks",
     "recuse.model_file.graph.regressors.linear",
     "recuse.model_file.graph.regressors.kernels",
-    "recuse.model_file.graph.regressors.neighbours",
     "recuse.model_file.graph.regressors.preprocessing",
     "recuse.model_file.graph.regressors.composition",
     "recuse.model_file.graph.regressors.candidates",

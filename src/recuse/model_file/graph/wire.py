@@ -1,7 +1,7 @@
 """Strict reading of the few protobuf messages that graphs of model files consist of.
 
-A general reader of protobuf takes up to 100 times the memory of the bytes it reads, and it accepts fields that nobody
-looks at. This reader accepts only known fields in their shortest encoding, and it bounds how many there are.
+The parser of `onnx` takes up to 100 times the memory of the bytes it reads, and it accepts fields that nobody looks at.
+This reader accepts only known fields in their shortest encoding, and it bounds how many there are.
 """
 
 from __future__ import annotations
@@ -18,34 +18,21 @@ from recuse.model_file.errors import ModelFileError
 
 __all__ = ["MAX_NODES", "MODEL", "read_message"]
 
-MAX_NODES = 10_000  # the time to open a session grows faster than the nodes: 3 s for so many
-_MAX_INPUTS = 100_000  # of one node
-_MAX_TEXTS = 1_000_000  # of one attribute
-_MAX_INTEGERS = 20_000_000  # of one attribute
-_FEW = 32  # integers read one by one before the rest is read with numpy
+# The time to open a session grows faster than the nodes: 3 s for so many.
+MAX_NODES = 10_000
+# Most inputs of a node, and most texts and integers of an attribute.
+_MAX_INPUTS, _MAX_TEXTS, _MAX_INTEGERS = 100_000, 1_000_000, 20_000_000
+# So many integers are read one by one, and further ones with numpy.
+_FEW = 32
 _VARINT, _BYTES, _FIXED_32 = 0, 2, 5
 
 
 @dataclass(frozen=True)
 class Message:
-    """The known fields of a message.
-
-    Attributes
-    ----------
-    name : str
-    fields : mapping of int to Field
-    forbidden : mapping of int to str
-        Names of fields that ONNX has and that model files must not have.
-    """
+    """A message with the fields that it may have, by number."""
 
     name: str
     fields: Mapping[int, Field]
-    forbidden: Mapping[int, str]
-
-    @property
-    def article(self) -> str:
-        """The article of the name."""
-        return "an" if self.name[0] in "aio" else "a"
 
 
 @dataclass(frozen=True)
@@ -65,17 +52,6 @@ _TENSOR = Message(
         8: Field("name", "text"),
         9: Field("raw_data", "bytes"),
     },
-    {
-        3: "segment",
-        4: "float_data",
-        5: "int32_data",
-        6: "string_data",
-        7: "int64_data",
-        10: "double_data",
-        11: "uint64_data",
-        13: "external_data",
-        14: "data_location",
-    },
 )
 _ATTRIBUTE = Message(
     "attribute",
@@ -88,18 +64,6 @@ _ATTRIBUTE = Message(
         9: Field("strings", "text", _MAX_TEXTS),
         20: Field("type", "int"),
     },
-    {
-        4: "s",
-        6: "g (a subgraph)",
-        7: "floats",
-        10: "tensors",
-        11: "graphs",
-        14: "tp",
-        15: "type_protos",
-        21: "ref_attr_name",
-        22: "sparse_tensor",
-        23: "sparse_tensors",
-    },
 )
 _NODE = Message(
     "node",
@@ -111,15 +75,12 @@ _NODE = Message(
         5: Field("attribute", _ATTRIBUTE, 32),
         7: Field("domain", "text"),
     },
-    {8: "overload", 9: "metadata_props", 10: "device_configurations"},
 )
-_DIMENSION = Message("dimension", {1: Field("value", "int"), 2: Field("param", "text")}, {})
-_SHAPE = Message("shape", {1: Field("dim", _DIMENSION, 16)}, {})
-_TENSOR_TYPE = Message("type of a tensor", {1: Field("elem_type", "int"), 2: Field("shape", _SHAPE)}, {})
-_TYPE = Message(
-    "type", {1: Field("tensor", _TENSOR_TYPE)}, {4: "sequence_type", 5: "map_type", 8: "sparse_tensor", 9: "optional"}
-)
-_VALUE = Message("input or output", {1: Field("name", "text"), 2: Field("type", _TYPE)}, {})
+_DIMENSION = Message("dimension", {1: Field("value", "int"), 2: Field("param", "text")})
+_SHAPE = Message("shape", {1: Field("dim", _DIMENSION, 16)})
+_TENSOR_TYPE = Message("type of a tensor", {1: Field("elem_type", "int"), 2: Field("shape", _SHAPE)})
+_TYPE = Message("type", {1: Field("tensor", _TENSOR_TYPE)})
+_VALUE = Message("input or output", {1: Field("name", "text"), 2: Field("type", _TYPE)})
 _GRAPH = Message(
     "graph",
     {
@@ -129,9 +90,8 @@ _GRAPH = Message(
         11: Field("input", _VALUE, MAX_NODES),
         12: Field("output", _VALUE, MAX_NODES),
     },
-    {13: "value_info", 14: "quantization_annotation", 15: "sparse_initializer", 16: "metadata_props"},
 )
-_OPSET = Message("opset", {1: Field("domain", "text"), 2: Field("version", "int")}, {})
+_OPSET = Message("opset", {1: Field("domain", "text"), 2: Field("version", "int")})
 MODEL = Message(
     "model",
     {
@@ -140,7 +100,6 @@ MODEL = Message(
         7: Field("graph", _GRAPH),
         8: Field("opset_import", _OPSET, 8),
     },
-    {14: "metadata_props", 20: "training_info", 25: "functions", 26: "configuration"},
 )
 
 
@@ -183,14 +142,14 @@ def read_message(data: memoryview, message: Message) -> dict[str, Any]:
 
 
 def _invalid(message: Message, reason: str) -> ModelFileError:
-    return ModelFileError(f"the graph is not valid: {message.article} {message.name} {reason}; save the model again")
+    return ModelFileError(f"the graph is not valid: its {message.name} {reason}; save the model again")
 
 
 def _field(message: Message, tag: int) -> Field:
     number, wire = tag >> 3, tag & 7
     field = message.fields.get(number)
     if field is None:
-        raise _invalid(message, f"has the field {message.forbidden.get(number, number)}, which is not allowed")
+        raise _invalid(message, f"has the field {number}, which is not allowed")
     if wire != {"int": _VARINT, "float": _FIXED_32}.get(str(field.kind), _BYTES):
         raise _invalid(message, f"has the field {field.name} of the wrong type")
     return field

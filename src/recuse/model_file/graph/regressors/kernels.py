@@ -1,4 +1,4 @@
-"""Converters of kernel methods."""
+"""Converters of models that compare rows with the training rows: kernel methods and nearest neighbours."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import GaussianProcessRegressor, kernels
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR, NuSVR
 
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.estimators.auto.models.risk_process import RiskProcess
+from recuse.estimators.risk.kernel_average import KernelAverage
 from recuse.model_file.errors import ConversionError
-from recuse.model_file.graph.builder import Value, concat
+from recuse.model_file.graph.builder import Value, concat, where
 from recuse.model_file.graph.conversion import converts
+from recuse.model_file.graph.operators import DOUBLE, INT64
 from recuse.model_file.graph.regressors.linear import affine, constant_rows
+from recuse.model_file.graph.regressors.preprocessing import standardised
 
-__all__ = ["square_distances", "summed_differences"]
+__all__ = ["square_distances"]
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +39,8 @@ _PROCESS_KERNELS = (
     kernels.Sum,
     kernels.WhiteKernel,
 )
+# Up to so many features, differences to all rows are taken feature by feature.
+_MOST_FEATURES = 32
 _KERNELS = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian")
 
 
@@ -50,7 +56,7 @@ def square_distances(x: Value, rows: Floats, sign: float = 1.0, plus: float = 0.
     return extended @ np.vstack([-2 * sign * rows.T, np.full((1, len(rows)), sign), sign * norm + plus])
 
 
-def summed_differences(x: Value, rows: Floats, function: Callable[[Value], Value]) -> Value:
+def _summed_differences(x: Value, rows: Floats, function: Callable[[Value], Value]) -> Value:
     """Return the sums (row, stored row) over the features of a function of x - r; exact but slow."""
     terms = [function(x.columns(place, place + 1) - column) for place, column in enumerate(rows.T)]
     return reduce(add, terms)
@@ -165,7 +171,7 @@ def _matern(kernel: Any, x: Value, rows: Floats) -> Value:
     match kernel.nu:
         case 0.5:
             # not smooth at 0, where the rounding error of |x|^2 - 2 x r + |r|^2 would show
-            square = summed_differences(x * scale, rows * scale, lambda each: each * each)
+            square = _summed_differences(x * scale, rows * scale, lambda each: each * each)
             return (-square.unary("Sqrt")).unary("Exp")
         case 1.5:
             negative = -_distances(x, rows, 3**0.5 * scale)
@@ -217,9 +223,75 @@ def _named(model: Any, gamma: float, x: Value, rows: Floats, weights: Floats) ->
             return (_products(x, rows, gamma, model.coef0) ** float(model.degree)) @ weights
         case "sigmoid":
             return _products(x, rows, gamma, model.coef0).unary("Tanh") @ weights
-    distance = summed_differences(x * gamma, rows * gamma, lambda each: each.unary("Abs"))
+    distance = _summed_differences(x * gamma, rows * gamma, lambda each: each.unary("Abs"))
     return (-distance).unary("Exp") @ weights
 
 
 def _products(x: Value, rows: Floats, gamma: float, shift: float) -> Value:
     return affine(x, rows * gamma, np.full(len(rows), shift))
+
+
+@converts(KernelAverage)
+def _kernel_average(model: KernelAverage, x: Value) -> Value:
+    known = model._weight > 0
+    rows, factor = model._rows[known], 1 / (2 * model.width_**2)
+    # the term |x|^2 of the squared distances does not change the softmax
+    constant = np.log(model._weight[known]) - factor * (rows**2).sum(axis=1)
+    logits = standardised(model._encoder, x) @ (2 * factor * rows.T) + np.asarray(constant, np.float64)
+    return logits.unary("Softmax", axis=1) @ np.asarray(model._y[known], np.float64).reshape(-1, 1)
+
+
+@converts(KNeighborsRegressor)
+def _neighbours(model: Any, x: Value) -> Value:
+    rows = np.asarray(model._fit_X, np.float64)
+    targets = np.asarray(model._y, np.float64).reshape(len(rows), -1)
+    order = _order(model)
+    number = x.graph.constant([model.n_neighbors], INT64)
+    _, places = x.graph.nodes("TopK", _sortable_distances(model, x, rows, order), number, axis=1, largest=0, sorted=1)
+    near = x.graph.constant(targets).take(places, 0)
+    match model.weights:
+        case None | "uniform":
+            return near.mean(axis=1)
+        case "distance":
+            weight = _inverse_distances(x, rows, places, order).unsqueeze(2)
+            return (near * weight).sum(axis=1) / weight.sum(axis=1)
+    raise ConversionError(
+        f"KNeighborsRegressor(weights={model.weights!r}) cannot be saved in a model file: use weights='uniform' or "
+        "'distance'"
+    )
+
+
+def _order(model: Any) -> int:
+    """Return the order 1 or 2 of the norm."""
+    match model.effective_metric_:
+        case "euclidean" | "l2":
+            return 2
+        case "manhattan" | "cityblock" | "l1":
+            return 1
+    raise ConversionError(
+        f"KNeighborsRegressor(metric={model.metric!r}, p={model.p!r}, metric_params={model.metric_params!r}) cannot be "
+        "saved in a model file: use metric='minkowski' with p=1 or p=2"
+    )
+
+
+def _sortable_distances(model: Any, x: Value, rows: Floats, order: int) -> Value:
+    """Return values (row, stored row) in the order of the distances.
+
+    Search trees compare exact distances, so the order of equally distant rows depends on them.
+    """
+    if order == 1:
+        return _summed_differences(x, rows, lambda each: each.unary("Abs"))
+    if model._fit_method == "brute" or x.shape[1] > _MOST_FEATURES:
+        return square_distances(x, rows)
+    return _summed_differences(x, rows, lambda each: each * each)
+
+
+def _inverse_distances(x: Value, rows: Floats, places: Value, order: int) -> Value:
+    """Return weights (row, neighbour); neighbours at distance zero share all the weight."""
+    difference = x.unsqueeze(1) - x.graph.constant(rows).take(places, 0)
+    if order == 1:
+        distance = difference.unary("Abs").sum(axis=2)
+    else:
+        distance = (difference * difference).sum(axis=2).unary("Sqrt")
+    equal = distance.equals(0.0).cast(DOUBLE)
+    return where(equal.max(axis=1, keepdims=True) > 0.0, equal, 1.0 / distance)

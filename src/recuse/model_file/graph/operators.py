@@ -1,39 +1,146 @@
-"""The rule of every operator that a model file may use."""
+"""The subset of ONNX operators that model files may use, with their rules for types and shapes.
+
+The builder of graphs and the check of loaded graphs use the same rules. So a graph that was built here passes the
+check, and a graph that passes the check has tensors of a known size for each row.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from recuse.model_file.graph.operators.signatures import (
-    BOOL,
-    DOUBLE,
-    FLOAT,
-    INT64,
-    MAX_RANK,
-    ML_DOMAIN,
-    ROWS,
-    STRING,
-    UINT8,
-    Attributes,
-    Rule,
-    Shape,
-    Signature,
-    broadcast,
-    check_count,
-    of_type,
-    same_type,
-)
-from recuse.model_file.graph.operators.tree_attributes import check_trees
-from recuse.model_file.graph.operators.windows import window_size
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["OPERATORS", "infer"]
+__all__ = [
+    "BOOL",
+    "DOUBLE",
+    "FLOAT",
+    "INT64",
+    "IR_VERSION",
+    "MAX_RANK",
+    "ML_DOMAIN",
+    "ML_OPSET",
+    "OPERATORS",
+    "OPSET",
+    "ROWS",
+    "STRING",
+    "UINT8",
+    "Attributes",
+    "Rule",
+    "Shape",
+    "Signature",
+    "infer",
+    "tree_depth",
+]
 
-_MAX_SIZE = 1_000_000
-_NUMBERS = (DOUBLE, FLOAT, INT64)
-_REALS = (DOUBLE, FLOAT)
-_SINGLE = (FLOAT,)  # for operators that ONNX Runtime has for this type only
-_CAST_TYPES = {1: FLOAT, 7: INT64, 9: BOOL, 11: DOUBLE}  # TensorProto.DataType
+OPSET, ML_OPSET, IR_VERSION = 21, 5, 10
+ML_DOMAIN = "ai.onnx.ml"
+
+# Stands in a shape for the number of rows, which is known only when the graph runs.
+ROWS = -1
+MAX_RANK = 6
+
+DOUBLE, FLOAT, INT64, BOOL, STRING, UINT8 = "double", "float", "int64", "bool", "string", "uint8"
+
+_NUMBERS, _REALS = (DOUBLE, FLOAT, INT64), (DOUBLE, FLOAT)
+# ONNX Runtime has some operators for this type only.
+_SINGLE = (FLOAT,)
+# Numbers of types in TensorProto.DataType that Cast may convert to.
+_CAST_TYPES = {1: FLOAT, 7: INT64, 9: BOOL, 11: DOUBLE}
+
+_MAX_TARGETS = 1_000_000
+_MAX_PAD = _MAX_STRIDE = _MAX_KERNEL = 64
+# ONNX Runtime builds trees by recursion, and a chain of many nodes would crash it.
+_MAX_DEPTH = 512
+# ONNX Runtime takes about 0.07 ms for each tree, however small.
+_MAX_TREES = 50_000
+# ONNX Runtime takes about 300 bytes for each node and each leaf.
+_MAX_TREE_NODES = 2_000_000
+
+Shape = tuple[int, ...]
+Attributes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Type and shape of a tensor, and its value if it is a constant.
+
+    Attributes
+    ----------
+    dtype : str
+    shape : tuple of int
+        `ROWS` for the number of rows.
+    value : ndarray or None
+    """
+
+    dtype: str
+    shape: Shape
+    value: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an operator accepts, and the signature of its first output.
+
+    Attributes
+    ----------
+    infer : callable
+        Function from the signatures of the inputs and the attributes to the signature of the output. It raises a
+        ValueError for inputs that do not fit.
+    attributes : tuple of str
+        Names of the attributes that it may have.
+    domain : str
+    outputs : int
+        Number of outputs; a second one has the shape of the first and type int64.
+    """
+
+    infer: Callable[[Sequence[Signature], Attributes], Signature]
+    attributes: tuple[str, ...] = ()
+    domain: str = ""
+    outputs: int = 1
+
+
+def _broadcast(*shapes: Shape) -> Shape:
+    """Return the common shape of tensors, by the rules of numpy.
+
+    Examples
+    --------
+    >>> _broadcast((ROWS, 1), (3,))
+    (-1, 3)
+    """
+    rank = max(len(shape) for shape in shapes)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        wide = {size for size in sizes if size != 1}
+        if len(wide) > 1:
+            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not fit together")
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
+
+
+def _same_type(inputs: Sequence[Signature], allowed: Sequence[str]) -> str:
+    """Return the common type of the inputs, which must be an allowed one."""
+    types = {each.dtype for each in inputs}
+    if len(types) != 1 or not types <= set(allowed):
+        raise ValueError(f"inputs must all be of one type among {list(allowed)}, got {[each.dtype for each in inputs]}")
+    return types.pop()
+
+
+def _check_count(inputs: Sequence[Signature], least: int, most: int | None = None) -> None:
+    """Check the number of inputs: `least` or, with `most`, between the two."""
+    most = least if most is None else most
+    if not least <= len(inputs) <= most:
+        raise ValueError(f"number of inputs must be {least} to {most}, got {len(inputs)}")
+
+
+def _of_type(one: Signature, allowed: Sequence[str]) -> Signature:
+    """Return the signature if it has an allowed type."""
+    _same_type([one], allowed)
+    return one
 
 
 def infer(operator: str, inputs: Sequence[Signature], attributes: Attributes) -> list[Signature]:
@@ -62,17 +169,17 @@ def infer(operator: str, inputs: Sequence[Signature], attributes: Attributes) ->
 
 def _unary(allowed: Sequence[str] = _REALS, result: str | None = None, attributes: tuple[str, ...] = ()) -> Rule:
     def infer(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-        check_count(inputs, 1)
-        return Signature(result or same_type(inputs, allowed), of_type(inputs[0], allowed).shape)
+        _check_count(inputs, 1)
+        return Signature(result or _same_type(inputs, allowed), _of_type(inputs[0], allowed).shape)
 
     return Rule(infer, attributes)
 
 
 def _binary(allowed: Sequence[str], result: str | None = None, attributes: tuple[str, ...] = ()) -> Rule:
     def infer(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-        check_count(inputs, 2)
-        dtype = same_type(inputs, allowed)
-        return Signature(result or dtype, broadcast(inputs[0].shape, inputs[1].shape))
+        _check_count(inputs, 2)
+        dtype = _same_type(inputs, allowed)
+        return Signature(result or dtype, _broadcast(inputs[0].shape, inputs[1].shape))
 
     return Rule(infer, attributes)
 
@@ -84,32 +191,33 @@ def _divide(allowed: Sequence[str]) -> Rule:
         result = quotient.infer(inputs, attrs)
         divisor = inputs[1].value
         if result.dtype == INT64 and (divisor is None or divisor.min() < 1):
-            raise ValueError("integers must be divided by a positive constant")  # others end the process
+            # Integer division by zero would end the process.
+            raise ValueError("integers must be divided by a positive constant")
         return result
 
     return Rule(infer)
 
 
 def _where(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 3)
-    of_type(inputs[0], (BOOL,))
-    return Signature(same_type(inputs[1:], _NUMBERS), broadcast(*(each.shape for each in inputs)))
+    _check_count(inputs, 3)
+    _of_type(inputs[0], (BOOL,))
+    return Signature(_same_type(inputs[1:], _NUMBERS), _broadcast(*(each.shape for each in inputs)))
 
 
 def _cast(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 1)
-    of_type(inputs[0], (*_NUMBERS, BOOL, UINT8))
+    _check_count(inputs, 1)
+    _of_type(inputs[0], (*_NUMBERS, BOOL, UINT8))
     if attrs.get("to") not in _CAST_TYPES:
         raise ValueError(f"attribute 'to' must be one of {list(_CAST_TYPES)}, got {attrs.get('to')}")
     return Signature(_CAST_TYPES[attrs["to"]], inputs[0].shape)
 
 
 def _matmul(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 2)
-    dtype, (one, other) = same_type(inputs, _REALS), (each.shape for each in inputs)
+    _check_count(inputs, 2)
+    dtype, (one, other) = _same_type(inputs, _REALS), (each.shape for each in inputs)
     if len(one) < 2 or len(other) < 2 or one[-1] != other[-2] or one[-1] == ROWS:
         raise ValueError(f"matrices of shapes {one} and {other} cannot be multiplied")
-    return Signature(dtype, (*broadcast(one[:-2], other[:-2]), one[-2], other[-1]))
+    return Signature(dtype, (*_broadcast(one[:-2], other[:-2]), one[-2], other[-1]))
 
 
 def _integers(inputs: Sequence[Signature], place: int) -> list[int]:
@@ -144,8 +252,8 @@ def _flag(attrs: Attributes, name: str) -> bool:
 
 
 def _reduce(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 2)
-    of_type(inputs[0], _REALS)
+    _check_count(inputs, 2)
+    _of_type(inputs[0], _REALS)
     shape = inputs[0].shape
     axes = {_axis(axis, len(shape)) for axis in _integers(inputs, 1)}
     if not axes or any(shape[axis] in (ROWS, 0) for axis in axes):
@@ -156,8 +264,8 @@ def _reduce(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _concat(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 1, 100_000)
-    dtype = same_type(inputs, (*_NUMBERS, BOOL, STRING))
+    _check_count(inputs, 1, 100_000)
+    dtype = _same_type(inputs, (*_NUMBERS, BOOL, STRING))
     shapes = [each.shape for each in inputs]
     if "axis" not in attrs:
         raise ValueError("attribute 'axis' is missing")
@@ -170,7 +278,7 @@ def _concat(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _gather(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 2)
+    _check_count(inputs, 2)
     data, indices = inputs
     if indices.dtype != INT64:
         raise ValueError(f"indices must be of type int64, got {indices.dtype}")
@@ -188,7 +296,7 @@ def _gather(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _transpose(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 1)
+    _check_count(inputs, 1)
     order = list(attrs.get("perm", range(len(inputs[0].shape))[::-1]))
     if sorted(order) != list(range(len(inputs[0].shape))):
         raise ValueError(f"perm must be an order of the axes of {inputs[0].shape}, got {order}")
@@ -196,7 +304,7 @@ def _transpose(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _unsqueeze(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 2)
+    _check_count(inputs, 2)
     axes, rank = _integers(inputs, 1), len(inputs[0].shape)
     places = {_axis(axis, rank + len(axes)) for axis in axes}
     if len(places) != len(axes) or rank + len(axes) > MAX_RANK:
@@ -206,7 +314,7 @@ def _unsqueeze(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _squeeze(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 2)
+    _check_count(inputs, 2)
     shape = inputs[0].shape
     axes = {_axis(axis, len(shape)) for axis in _integers(inputs, 1)}
     if any(shape[axis] != 1 for axis in axes):
@@ -215,7 +323,7 @@ def _squeeze(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _reshape(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 2)
+    _check_count(inputs, 2)
     shape, wanted = inputs[0].shape, tuple(_integers(inputs, 1))
     rows = shape.count(ROWS)
     fits = rows <= 1 and wanted.count(-1) == rows and all(size == -1 or size > 0 for size in wanted)
@@ -225,7 +333,7 @@ def _reshape(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _slice(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 4)
+    _check_count(inputs, 4)
     start, end, axis = (_integer(inputs, place) for place in (1, 2, 3))
     shape = inputs[0].shape
     axis = _axis(axis, len(shape))
@@ -235,8 +343,8 @@ def _slice(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _topk(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 2)
-    of_type(inputs[0], _REALS)
+    _check_count(inputs, 2)
+    _of_type(inputs[0], _REALS)
     count, shape = _integer(inputs, 1), inputs[0].shape
     axis = _axis(attrs.get("axis", -1), len(shape))
     _flag(attrs, "largest"), _flag(attrs, "sorted")
@@ -246,16 +354,16 @@ def _topk(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _softmax(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 1)
-    shape = of_type(inputs[0], _REALS).shape
+    _check_count(inputs, 1)
+    shape = _of_type(inputs[0], _REALS).shape
     if shape[_axis(attrs.get("axis", -1), len(shape))] == ROWS:
         raise ValueError("softmax must not run over the rows")
     return Signature(inputs[0].dtype, shape)
 
 
 def _label_encoder(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 1)
-    of_type(inputs[0], (STRING,))
+    _check_count(inputs, 1)
+    _of_type(inputs[0], (STRING,))
     keys, values = attrs.get("keys_strings", []), attrs.get("values_int64s", [])
     if not keys or len(keys) != len(values):
         raise ValueError(f"keys and values must be as many, got {len(keys)} and {len(values)}")
@@ -263,23 +371,23 @@ def _label_encoder(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _tree_ensemble(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 1)
-    dtype, shape = of_type(inputs[0], _REALS).dtype, inputs[0].shape
+    _check_count(inputs, 1)
+    dtype, shape = _of_type(inputs[0], _REALS).dtype, inputs[0].shape
     targets = attrs.get("n_targets")
     missing = set(OPERATORS["TreeEnsemble"].attributes) - set(attrs)
     if missing:
         raise ValueError(f"a tree ensemble needs the attributes {sorted(missing)}")
-    if len(shape) != 2 or shape[1] == ROWS or not isinstance(targets, int) or not 1 <= targets <= _MAX_SIZE:
+    if len(shape) != 2 or shape[1] == ROWS or not isinstance(targets, int) or not 1 <= targets <= _MAX_TARGETS:
         raise ValueError(f"a tree ensemble needs a table, got shape {shape} and {targets} targets")
     if attrs.get("aggregate_function") != 1 or attrs.get("post_transform") != 0:
         raise ValueError("a tree ensemble must sum its trees without a transform")
-    check_trees(attrs, width=shape[1], targets=targets, dtype=dtype)
+    _check_trees(attrs, width=shape[1], targets=targets, dtype=dtype)
     return Signature(dtype, (shape[0], targets))
 
 
 def _conv(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 2, 3)
-    dtype = same_type(inputs, _SINGLE)
+    _check_count(inputs, 2, 3)
+    dtype = _same_type(inputs, _SINGLE)
     image, kernel = inputs[0].shape, inputs[1].shape
     group = attrs.get("group", 1)
     if len(image) != 4 or len(kernel) != 4 or inputs[1].value is None or ROWS in image[1:] or group < 1:
@@ -290,21 +398,21 @@ def _conv(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
         raise ValueError(f"the bias of a convolution must have shape {(kernel[0],)}, got {inputs[2].shape}")
     if tuple(attrs.get("kernel_shape", kernel[2:])) != kernel[2:]:
         raise ValueError(f"kernel_shape must be {kernel[2:]}, got {tuple(attrs['kernel_shape'])}")
-    return Signature(dtype, (image[0], kernel[0], *window_size(image[2:], kernel[2:], attrs)))
+    return Signature(dtype, (image[0], kernel[0], *_window_size(image[2:], kernel[2:], attrs)))
 
 
 def _max_pool(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 1)
-    image = of_type(inputs[0], _REALS).shape
+    _check_count(inputs, 1)
+    image = _of_type(inputs[0], _REALS).shape
     size = tuple(attrs.get("kernel_shape", ()))
     if len(image) != 4 or len(size) != 2 or ROWS in image[1:]:
         raise ValueError(f"pooling needs images and a window, got shapes {image} and {size}")
-    return Signature(inputs[0].dtype, (*image[:2], *window_size(image[2:], size, attrs)))
+    return Signature(inputs[0].dtype, (*image[:2], *_window_size(image[2:], size, attrs)))
 
 
 def _global_pool(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    check_count(inputs, 1)
-    shape = of_type(inputs[0], _SINGLE).shape
+    _check_count(inputs, 1)
+    shape = _of_type(inputs[0], _SINGLE).shape
     if len(shape) != 4 or ROWS in shape[1:]:
         raise ValueError(f"pooling needs images, got shape {shape}")
     return Signature(inputs[0].dtype, (*shape[:2], 1, 1))
@@ -312,6 +420,75 @@ def _global_pool(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 def _per_row(shape: Shape) -> int:
     return math.prod(size for size in shape if size != ROWS)
+
+
+def _window_size(size: Sequence[int], kernel: Sequence[int], attrs: Attributes) -> tuple[int, ...]:
+    """Return height and width of the result of a sliding window."""
+    strides, pads = attrs.get("strides", [1, 1]), attrs.get("pads", [0, 0, 0, 0])
+    if len(strides) != 2 or len(pads) != 4 or not 1 <= min(strides) <= max(strides) <= _MAX_STRIDE:
+        raise ValueError(f"strides {strides} and pads {pads} are not valid")
+    if not 0 <= min(pads) <= max(pads) <= _MAX_PAD or max(kernel) > _MAX_KERNEL:
+        raise ValueError(f"strides {strides} and pads {pads} are not valid")
+    result = tuple((size[axis] + pads[axis] + pads[axis + 2] - kernel[axis]) // strides[axis] + 1 for axis in range(2))
+    if min(kernel) < 1 or min(result) < 1 or max(pads) >= min(kernel):
+        raise ValueError(f"a window of {tuple(kernel)} does not fit images of {tuple(size)}")
+    return result
+
+
+def _check_trees(attrs: Attributes, *, width: int, targets: int, dtype: str) -> None:
+    """Check that every branch leads to a later node or a leaf, so that every walk ends."""
+    split, weight = np.asarray(attrs["nodes_splits"]), np.asarray(attrs["leaf_weights"])
+    names = ("nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids", "nodes_trueleafs", "nodes_falseleafs")
+    feature, true, false, true_leaf, false_leaf = (np.asarray(attrs[name], dtype=np.int64) for name in names)
+    mode, roots = np.asarray(attrs["nodes_modes"]), np.asarray(attrs["tree_roots"], dtype=np.int64)
+    target = np.asarray(attrs["leaf_targetids"], dtype=np.int64)
+    nodes, leaves = len(feature), len(target)
+    expected = np.float64 if dtype == DOUBLE else np.float32
+    if any(each.ndim != 1 for each in (split, weight, mode)) or nodes > _MAX_TREE_NODES or leaves > _MAX_TREE_NODES:
+        raise ValueError(f"a tree ensemble must have at most {_MAX_TREE_NODES} nodes and leaves on one axis")
+    if len(roots) > _MAX_TREES:
+        raise ValueError(f"a tree ensemble must have at most {_MAX_TREES} trees, got {len(roots)}")
+    lengths = {len(each) for each in (split, true, false, true_leaf, false_leaf, mode)}
+    if lengths != {nodes} or nodes == 0 or leaves == 0 or weight.shape != (leaves,) or len(roots) == 0:
+        raise ValueError("the arrays of a tree ensemble must have one value for each node and each leaf")
+    if split.dtype != expected or weight.dtype != expected or mode.dtype != np.uint8 or mode.any():
+        raise ValueError("a tree ensemble must compare with <= in the type of its input")
+    _check_between("features", feature, 0, width)
+    _check_between("targets", target, 0, targets)
+    _check_between("roots", roots, 0, nodes)
+    for branch, leaf in ((true, true_leaf), (false, false_leaf)):
+        _check_between("flags of leaves", leaf, 0, 2)
+        _check_between("leaves", branch[leaf == 1], 0, leaves)
+        inner = np.flatnonzero(leaf == 0)
+        _check_between("nodes", branch[inner], 0, nodes)
+        if np.any(branch[inner] <= inner):
+            raise ValueError("the nodes of a tree must lead to later nodes")
+    inner_children = np.concatenate([true[true_leaf == 0], false[false_leaf == 0], roots])
+    if np.bincount(inner_children, minlength=nodes).max() > 1:
+        raise ValueError("the nodes of a tree must have one parent each")
+    _check_depth(roots, [(true, true_leaf == 0), (false, false_leaf == 0)])
+
+
+def tree_depth(attrs: Attributes) -> int:
+    """Return the number of nodes on the longest way through a tree of an ensemble that `infer` accepted."""
+    sides = (("nodes_truenodeids", "nodes_trueleafs"), ("nodes_falsenodeids", "nodes_falseleafs"))
+    branches = [(np.asarray(attrs[child], dtype=np.int64), np.asarray(attrs[leaf]) == 0) for child, leaf in sides]
+    return _check_depth(np.asarray(attrs["tree_roots"], dtype=np.int64), branches)
+
+
+def _check_depth(roots: NDArray[np.int64], branches: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_]]]) -> int:
+    """Return the depth; raise an error if it is too large."""
+    level = roots
+    for depth in range(1, _MAX_DEPTH + 1):
+        level = np.concatenate([child[level][inner[level]] for child, inner in branches])
+        if not len(level):
+            return depth
+    raise ValueError(f"a tree must have a depth of at most {_MAX_DEPTH}")
+
+
+def _check_between(name: str, values: NDArray[np.int64], low: int, high: int) -> None:
+    if len(values) and not (low <= values.min() and values.max() < high):
+        raise ValueError(f"{name} of a tree ensemble must be between {low} and {high - 1}")
 
 
 OPERATORS: Mapping[str, Rule] = {

@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from recuse.model_file.graph.operators.signatures import DOUBLE, ROWS, STRING, Attributes, Shape, Signature
-from recuse.model_file.graph.operators.tree_attributes import tree_depth
+from recuse.model_file.graph.operators import DOUBLE, ROWS, STRING, Attributes, Shape, Signature, tree_depth
 
 __all__ = ["elements", "operations"]
 
-# ONNX Runtime pads the channels of images to a multiple of this
+# ONNX Runtime pads the channels of images to a multiple of this number.
 _CHANNELS = 16
 
 # Operations to start a node, and for each tensor that it reads.
