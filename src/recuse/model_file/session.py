@@ -27,7 +27,7 @@ _Environment = ctypes.c_uint32 * 8
 
 
 def open_session(graph: bytes, *, nodes: int = 0) -> Any:
-    """Return a session of ONNX Runtime for a graph that `check_graph` has accepted.
+    """Return a session of ONNX Runtime for a graph that `measure_graph` has accepted.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ from recuse.model_file.graph.operators import (
 from recuse.model_file.graph.wire import MODEL, read_message
 from recuse.model_file.graph.work import elements, operations
 
-__all__ = ["MAX_BLOCK", "MAX_BLOCK_BYTES", "MAX_MEMORY", "MAX_OPERATIONS", "GraphSize", "check_graph", "measure_graph"]
+__all__ = ["MAX_BLOCK", "MAX_BLOCK_BYTES", "MAX_MEMORY", "MAX_OPERATIONS", "GraphSize", "measure_graph"]
 
 # Bytes of a session and its tensors. The library itself takes 400 MiB, so both fit into 1 GiB.
 MAX_MEMORY = 600 * 2**20
@@ -110,8 +110,8 @@ class GraphSize:
         return self.operations * _DENORMAL_FACTOR > MAX_OPERATIONS
 
 
-def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
-    """Check that a graph is one that the builder of graphs could have built.
+def measure_graph(data: bytes, inputs: Declared, outputs: Declared) -> GraphSize:
+    """Check that a graph is one that the builder of graphs could have built, and return what it needs.
 
     The graph must consist of known operators, whose types and shapes fit and whose tensors and work are bounded.
 
@@ -123,8 +123,7 @@ def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
 
     Returns
     -------
-    int
-        Number of rows, 1 to 1,024, that may be decided at once: their tensors then take at most 256 MiB.
+    GraphSize
 
     Raises
     ------
@@ -137,26 +136,11 @@ def check_graph(data: bytes, inputs: Declared, outputs: Declared) -> int:
     >>> graph = GraphBuilder()
     >>> graph.output("y", graph.input("x", "double", (ROWS, 3)).sum(axis=1))
     >>> data = graph.model().SerializeToString()
-    >>> check_graph(data, {"x": ("double", (ROWS, 3))}, {"y": ("double", (ROWS,))})
-    1024
-    >>> check_graph(data, {"x": ("double", (ROWS, 2))}, {"y": ("double", (ROWS,))})
-    Traceback (most recent call last):
-    recuse.model_file.errors.ModelFileError: the graph is not valid: its inputs are {'x': ('double', (-1, 3))}, ...
-    """
-    return measure_graph(data, inputs, outputs).block
-
-
-def measure_graph(data: bytes, inputs: Declared, outputs: Declared) -> GraphSize:
-    """Check a graph like `check_graph`, and return what it needs.
-
-    Examples
-    --------
-    >>> from recuse.model_file.graph.builder import GraphBuilder
-    >>> graph = GraphBuilder()
-    >>> graph.output("y", graph.input("x", "double", (ROWS, 3)).sum(axis=1))
-    >>> data = graph.model().SerializeToString()
     >>> measure_graph(data, {"x": ("double", (ROWS, 3))}, {"y": ("double", (ROWS,))})
     GraphSize(block=1024, operations=1073, nodes=2)
+    >>> measure_graph(data, {"x": ("double", (ROWS, 2))}, {"y": ("double", (ROWS,))})
+    Traceback (most recent call last):
+    recuse.model_file.errors.ModelFileError: the graph is not valid: its inputs are {'x': ('double', (-1, 3))}, ...
     """
     model = read_message(memoryview(data), MODEL)
     _check_versions(model)

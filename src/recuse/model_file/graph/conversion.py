@@ -22,7 +22,6 @@ _MODULES = (
     "recuse.model_file.graph.regressors.kernels",
     "recuse.model_file.graph.regressors.preprocessing",
     "recuse.model_file.graph.regressors.composition",
-    "recuse.model_file.graph.regressors.candidates",
 )
 
 _converters: dict[type[Any], Converter] = {}

@@ -22,7 +22,8 @@ __all__ = ["in_target_units", "member_predictions", "selective_heads", "stack_ou
 
 Floats = NDArray[np.float64]
 
-_BATCH_NORM_EPSILON = 1e-5  # of torch.nn.functional.batch_norm
+# The default of torch.nn.functional.batch_norm.
+_BATCH_NORM_EPSILON = 1e-5
 
 
 def stack_outputs(stack: Stack, x: Value) -> Value:

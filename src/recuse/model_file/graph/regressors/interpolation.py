@@ -15,8 +15,10 @@ __all__ = ["Pieces", "interpolated", "piecewise", "rank_pieces"]
 Floats = NDArray[np.float64]
 
 _LARGEST_SLOPE = 1e300
-_LARGEST_OFFSET = 1e4  # up to which slope * x + offset is as accurate as slope * (x - start) + value
-_FEW = 16  # pieces that are searched in one step
+# Up to this offset, slope * x + offset is as accurate as slope * (x - start) + value.
+_LARGEST_OFFSET = 1e4
+# So many pieces are searched in one step.
+_FEW = 16
 
 
 @dataclass(frozen=True)

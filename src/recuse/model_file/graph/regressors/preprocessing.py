@@ -47,7 +47,8 @@ __all__ = ["inverse", "standardised"]
 
 Floats = NDArray[np.float64]
 
-_SMALLEST_SCALE = np.finfo(np.float64).eps  # as in scikit-learn
+# Columns with a smaller scale are not scaled, as in scikit-learn.
+_SMALLEST_SCALE = np.finfo(np.float64).eps
 
 
 def standardised(encoder: Any, x: Value) -> Value:

@@ -20,7 +20,8 @@ from recuse.model_file.graph.torch_modules import layers, tensor_functions
 
 __all__ = ["convert_module", "convert_two_heads", "stacked_modules"]
 
-_TRACING = threading.Lock()  # torch.fx replaces methods of all modules while it traces one
+# One module is traced at a time, since torch.fx replaces methods of all modules meanwhile.
+_TRACING = threading.Lock()
 
 
 def convert_module(module: nn.Module, x: Value) -> Value | tuple[Value, ...]:

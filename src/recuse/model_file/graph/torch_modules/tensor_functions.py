@@ -73,7 +73,8 @@ def _log1p(x: Value) -> Value:
 
 def silu(x: Value, *, inplace: bool = False) -> Value:
     """Return x sigmoid(x)."""
-    return x / (1.0 + (-x).unary("Exp"))  # ONNX Runtime before 1.30 fuses x sigmoid(x), for single precision only
+    # ONNX Runtime before 1.30 replaces x sigmoid(x) by an operator that it has for single precision only.
+    return x / (1.0 + (-x).unary("Exp"))
 
 
 def gelu(x: Value, approximate: str = "none") -> Value:
@@ -102,7 +103,8 @@ _FAR = (
         1823.90916687909736, 2246.33760818710982, 1656.66309194161350, 557.535340817727676,
     ),
 )  # fmt: skip
-_ERF_IS_ONE = 6.0  # from here on, in double precision
+# In double precision, the error function is 1 from here on.
+_ERF_IS_ONE = 6.0
 
 
 def _erf(x: Value) -> Value:
