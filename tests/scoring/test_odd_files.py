@@ -16,9 +16,8 @@ import pytest
 import recuse
 from recuse.scoring import score_files
 from recuse.scoring.inputs import ArrowInputs
-from recuse.scoring.outputs.part_store import write_whole
-from recuse.scoring.outputs.working_folder import working_folder
 from recuse.scoring.summary import PartSummary
+from recuse.scoring.working_folder import working_folder, write_whole
 from scoring_runs import children_of, numbers, stopped, wait_for, write_parquet
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from recuse.files.names import source_name
 from recuse.scoring.deciding import BlockScorer
-from recuse.scoring.outputs.part_formats import encode_part
-from recuse.scoring.outputs.part_store import PartStore
+from recuse.scoring.part_formats import encode_part
 from recuse.scoring.plan import Plan
 from recuse.scoring.sources.arrow_files import PartReader
 from recuse.scoring.sources.parts import Part
 from recuse.scoring.summary import PartSummary
+from recuse.scoring.working_folder import PartStore
 
 __all__ = ["Job", "PartRunner", "Task", "tasks_of"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from recuse.files.atomic import check_writable, draft_file, mode_of, publish, sync_folder
 from recuse.files.names import STANDARD_STREAM
-from recuse.scoring.outputs.part_formats import joined, output_format, write_empty
-from recuse.scoring.outputs.part_store import PartStore
+from recuse.scoring.part_formats import joined, output_format, write_empty
+from recuse.scoring.working_folder import PartStore
 
 __all__ = ["Targets", "in_order", "targets_of"]
 

@@ -1,1 +1,0 @@
-"""Finished parts, and the output that is made of them."""
