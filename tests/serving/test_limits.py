@@ -9,8 +9,7 @@ import pytest
 
 from recuse.serving import Settings, create_app
 from recuse.serving.errors import RequestError
-from recuse.serving.payloads.limits import RowLimits
-from recuse.serving.payloads.parsing import parse_json
+from recuse.serving.parsing import RowLimits, parse_json
 from saved_estimators import TRAIN
 from service_runs import records
 

@@ -1,4 +1,4 @@
-"""Who may ask the service for what: keys with roles, sites and host names."""
+"""Who may ask the service for what: keys with roles, sites, host names, and requests per second."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import hashlib
 import ipaddress
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 from urllib.parse import urlsplit
 
 __all__ = [
     "ADMIN_KEY",
     "Key",
     "Keys",
+    "RateLimit",
     "Role",
     "host_is_allowed",
     "is_loopback",
@@ -27,6 +30,9 @@ __all__ = [
 
 _LEAST_CHARACTERS = 16  # of a key in a file of keys
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # these change nothing, and other sites cannot read the answer
+
+_MOST_CALLERS = 10_000  # the one that was silent for longest is forgotten
+_BURST_SECONDS = 2.0  # so much of the rate may come at once after a pause
 
 
 class Role(StrEnum):
@@ -225,6 +231,46 @@ def is_loopback(host: str) -> bool:
     """
     address = _address(host)
     return host == "localhost" if address is None else address.is_loopback
+
+
+class RateLimit:
+    """A bucket of tokens for each caller: a request takes one, and `rate` new ones come every second.
+
+    Parameters
+    ----------
+    rate : float
+        Requests per second.
+    clock : callable
+        Returns seconds.
+
+    Examples
+    --------
+    >>> limit = RateLimit(0.5, clock=lambda: 0.0)
+    >>> limit.wait_for("shop"), limit.wait_for("shop")
+    (0.0, 2.0)
+    """
+
+    def __init__(self, rate: float, clock: Callable[[], float] = monotonic) -> None:
+        self._rate = rate
+        self._size = max(1.0, _BURST_SECONDS * rate)
+        self._clock = clock
+        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def wait_for(self, caller: Hashable) -> float:
+        """Take a token and return 0, or return the seconds until there is one.
+
+        Parameters
+        ----------
+        caller : hashable
+        """
+        now = self._clock()
+        tokens, since = self._buckets.pop(caller, (self._size, now))
+        tokens = min(self._size, tokens + self._rate * (now - since))
+        wait = max(0.0, (1.0 - tokens) / self._rate)
+        self._buckets[caller] = (tokens if wait else tokens - 1.0, now)
+        if len(self._buckets) > _MOST_CALLERS:
+            self._buckets.popitem(last=False)
+        return wait
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

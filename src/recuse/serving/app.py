@@ -10,23 +10,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from recuse._version import __version__
+from recuse.reviews import ReviewQueue
 from recuse.reviews.database import prepare
-from recuse.serving import inference, invocations, metrics, pages, predict
+from recuse.serving import inference, invocations, metrics, pages, predict, reviews
 from recuse.serving.errors import RequestError, error_response
 from recuse.serving.explanation import check_training_rows
-from recuse.serving.guard import FAILURE, Guard
+from recuse.serving.guard import FAILURE, Guard, Refusals
 from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi import describe
-from recuse.serving.payloads.limits import RowLimits
-from recuse.serving.refusals import Refusals
+from recuse.serving.parsing import RowLimits
 from recuse.serving.settings import Settings
 
 __all__ = ["create_app"]
@@ -99,12 +99,13 @@ def create_app(settings: Settings) -> FastAPI:
     for name in training:
         check_training_rows(app.state.models.get(name))
     app.state.queue = app.state.queue_state = None  # opened when the application starts
+    for routes in (pages, predict, invocations, inference, metrics):
+        app.include_router(routes.router)
     if settings.queue is not None:
         prepare(settings.queue)  # raises an error if it is something else
-    for router in _routers(settings):
-        app.include_router(router)
-    for error, handler in _HANDLERS.items():
-        app.add_exception_handler(error, handler)
+        app.include_router(reviews.router)
+    for kind in (RequestError, HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, _answer)
     app.state.refusals = Refusals(app.state.metrics.registry)
     app.guard = Guard(
         partial(FastAPI.__call__, app),
@@ -117,16 +118,6 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def _routers(settings: Settings) -> list[APIRouter]:
-    """Return the routes of all protocols and pages."""
-    routers = [pages.router, predict.router, invocations.router, inference.router, metrics.router]
-    if settings.queue is None:
-        return routers
-    from recuse.serving import reviews
-
-    return [*routers, reviews.router]
-
-
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     """Open what the application holds while it runs, and close it at the end; the server gets the refusals."""
@@ -134,11 +125,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     state.threads = ThreadPoolExecutor(state.settings.threads, thread_name_prefix="decide")
     state.large = ThreadPoolExecutor(1, thread_name_prefix="decide-large")
     if state.settings.queue is not None:
-        from recuse.reviews import ReviewQueue
-        from recuse.serving.reviews import QueueState
-
         state.queue = ReviewQueue.open(state.settings.queue, audit_share=state.settings.audit_share)
-        state.queue_state = QueueState(state.queue)
+        state.queue_state = reviews.QueueState(state.queue)
     digesting = asyncio.create_task(_digest(state))
     state.models.watch(state.settings.reload_seconds)
     try:
@@ -167,37 +155,18 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-async def _answer_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestError)
-    request.app.state.refusals.note_error(error, request.client)
-    return error_response(error.status, error.sentence, error.headers)
-
-
-async def _answer_http(request: Request, error: Exception) -> Response:
-    """Answer for Starlette: no such route, or not with this method."""
-    assert isinstance(error, HTTPException)
-    return error_response(error.status_code, f"{error.detail}: see /docs", dict(error.headers or {}))
-
-
-async def _answer_failure(request: Request, error: Exception) -> Response:
-    """Answer for what nobody expected; the guard logs it."""
+async def _answer(request: Request, error: Exception) -> Response:
+    """Answer with an error of a route; the guard logs failures."""
+    match error:
+        case RequestError():
+            request.app.state.refusals.note_error(error, request.client)
+            return error_response(error.status, error.sentence, error.headers)
+        case HTTPException():  # no such route, or not with this method
+            return error_response(error.status_code, f"{error.detail}: see /docs", dict(error.headers or {}))
+        case RequestValidationError():  # the parameters of some routes, which FastAPI checks
+            first = error.errors()[0]
+            return error_response(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
     return error_response(500, FAILURE)
-
-
-async def _answer_invalid(request: Request, error: Exception) -> Response:
-    """Answer for FastAPI, which checks the parameters of some routes."""
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return error_response(422, f"{place}: {first['msg']}")
-
-
-_HANDLERS: dict[Any, Any] = {
-    RequestError: _answer_error,
-    HTTPException: _answer_http,
-    RequestValidationError: _answer_invalid,
-    Exception: _answer_failure,
-}
 
 
 def _read_training(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Limits of a request round the application: keys, sites, size, time, number at once, and errors without rows."""
+"""Limits of a request round the application: keys, sites, size, time and number at once; errors show no rows."""
 
 from __future__ import annotations
 
@@ -7,32 +7,83 @@ import logging
 import math
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
-from time import perf_counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
+from prometheus_client import CollectorRegistry, Counter
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recuse.serving.access import Key, Keys, host_is_allowed, is_other_site, role_for
+from recuse.serving.access import Key, Keys, RateLimit, host_is_allowed, is_other_site, role_for
 from recuse.serving.errors import DEFAULT_HEADERS, RequestError, error_response
-from recuse.serving.rates import RateLimit
-from recuse.serving.refusals import Refusals
 from recuse.serving.settings import Settings
 
-__all__ = ["FAILURE", "HEALTH_PATHS", "OPEN_PATHS", "Guard"]
+__all__ = ["FAILURE", "HEALTH_PATHS", "OPEN_PATHS", "Guard", "Refusals"]
 
 HEALTH_PATHS = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
 OPEN_PATHS = HEALTH_PATHS | {"/", "/review"}  # they need no key
 FAILURE = "the service failed: its log says where"
 _CLOSED_BY_CLIENT = 499  # as nginx counts them; nobody receives an answer
 _BODIES_AT_ONCE = 4  # of the largest size
+_QUIET_SECONDS = 10.0  # between two lines of the log about one reason
 
 _log = logging.getLogger("recuse.serving")
 
 Observer = Callable[[str, int, float], None]
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Refusals:
+    """Counts of refusals by reason.
+
+    The first refusal of a reason is logged at once. Further ones are counted for ten seconds, so that an attack cannot
+    fill the log.
+
+    Parameters
+    ----------
+    registry : CollectorRegistry
+    clock : callable
+        Returns seconds.
+
+    Examples
+    --------
+    >>> refusals = Refusals(CollectorRegistry())
+    >>> refusals.note("key", "refused a request without a valid key", ("127.0.0.1", 4711))
+    """
+
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = monotonic) -> None:
+        self._counter = Counter("recuse_refused", "Refused requests and connections.", ["reason"], registry=registry)
+        self._clock = clock
+        self._quiet_until: dict[str, float] = {}
+        self._unsaid: dict[str, int] = {}
+
+    def note_error(self, error: RequestError, client: Sequence[object] | None) -> None:
+        """Count and log the error of a limit; mistakes in the content of a request have no reason."""
+        if error.reason is not None:
+            self.note(error.reason, f"refused a request with {error.status} ({error.reason})", client)
+
+    def note(self, reason: str, sentence: str, client: Sequence[object] | None) -> None:
+        """Count a refusal, and log it unless one of the same reason was logged a moment ago.
+
+        Parameters
+        ----------
+        reason : str
+            Label of the counter, one of few.
+        sentence : str
+            What was done, without anything of the request.
+        client : tuple of host and port, or None
+        """
+        self._counter.labels(reason).inc()
+        now = self._clock()
+        if now < self._quiet_until.get(reason, now):
+            self._unsaid[reason] = self._unsaid.get(reason, 0) + 1
+            return
+        self._quiet_until[reason] = now + _QUIET_SECONDS
+        unsaid = self._unsaid.pop(reason, 0)
+        more = f", and {unsaid} times since the last such line" if unsaid else ""
+        _log.warning("%s from %s%s", sentence, client[0] if client else "an unknown address", more)
 
 
 class Guard:

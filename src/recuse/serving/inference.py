@@ -16,26 +16,15 @@ from numpy.typing import NDArray
 
 from recuse._version import __version__
 from recuse.model_file.schema import ColumnSchema, ImageSchema
+from recuse.serving import messages
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError, shown
-from recuse.serving.messages import (
-    Datatype,
-    InferAnswer,
-    InferRequest,
-    Live,
-    ModelMetadata,
-    ModelReady,
-    OutputTensor,
-    Ready,
-    ServerMetadata,
-    TensorMetadata,
-)
+from recuse.serving.messages import finite, json_response
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
+from recuse.serving.parsing import parse_json
 from recuse.serving.payloads.bodies import check_cost, table_of_columns
-from recuse.serving.payloads.parsing import parse_json
 from recuse.serving.payloads.reading import RowReading, check_lenient
-from recuse.serving.payloads.records import finite, json_response
 
 __all__ = ["router"]
 
@@ -53,40 +42,40 @@ _OPTIONAL_FIELDS: tuple[tuple[str, type, str], ...] = (
 )  # fmt: skip
 
 
-@router.get("", **operation(ServerMetadata, *GUARDED))
+@router.get("", **operation(messages.ServerMetadata, *GUARDED))
 async def server() -> Response:
     """Describe the service."""
-    return json_response(ServerMetadata(name="recuse", version=__version__, extensions=[]))
+    return json_response(messages.ServerMetadata(name="recuse", version=__version__, extensions=[]))
 
 
-@router.get("/health/live", **operation(Live))
+@router.get("/health/live", **operation(messages.Live))
 async def live() -> Response:
     """Say that the service is alive."""
-    return json_response(Live(live=True))
+    return json_response(messages.Live(live=True))
 
 
-@router.get("/health/ready", **operation(Ready, 503))
+@router.get("/health/ready", **operation(messages.Ready, 503))
 async def ready(request: Request) -> Response:
     """Say that all models can decide, and that the review queue can be written."""
     state = request.app.state.queue_state
     if state is not None and not await state.is_ready():
         raise RequestError(503, "the review queue cannot be written: the log says why")
-    return json_response(Ready(ready=True))
+    return json_response(messages.Ready(ready=True))
 
 
-@router.get("/models/{name}/ready", **operation(ModelReady, 404, 422, *GUARDED))
-@router.get("/models/{name}/versions/{version}/ready", **operation(ModelReady, 404, 422, *GUARDED))
+@router.get("/models/{name}/ready", **operation(messages.ModelReady, 404, 422, *GUARDED))
+@router.get("/models/{name}/versions/{version}/ready", **operation(messages.ModelReady, 404, 422, *GUARDED))
 async def model_ready(request: Request, name: str, version: str | None = None) -> Response:
     """Say that a model, or a version of it, can decide."""
-    return json_response(ModelReady(name=find_model(request.app.state, name, version).name, ready=True))
+    return json_response(messages.ModelReady(name=find_model(request.app.state, name, version).name, ready=True))
 
 
-@router.get("/models/{name}", **operation(ModelMetadata, 404, 422, *GUARDED))
-@router.get("/models/{name}/versions/{version}", **operation(ModelMetadata, 404, 422, *GUARDED))
+@router.get("/models/{name}", **operation(messages.ModelMetadata, 404, 422, *GUARDED))
+@router.get("/models/{name}/versions/{version}", **operation(messages.ModelMetadata, 404, 422, *GUARDED))
 async def model(request: Request, name: str, version: str | None = None) -> Response:
     """Describe the inputs and outputs of a model."""
     loaded = find_model(request.app.state, name, version)
-    metadata: ModelMetadata = {
+    metadata: messages.ModelMetadata = {
         "name": loaded.name,
         "versions": [loaded.version],
         "platform": "recuse",
@@ -96,8 +85,10 @@ async def model(request: Request, name: str, version: str | None = None) -> Resp
     return json_response(metadata)
 
 
-@router.post("/models/{name}/infer", **operation(InferAnswer, *POSTED, body=InferRequest))
-@router.post("/models/{name}/versions/{version}/infer", **operation(InferAnswer, *POSTED, body=InferRequest))
+@router.post("/models/{name}/infer", **operation(messages.InferAnswer, *POSTED, body=messages.InferRequest))
+@router.post(
+    "/models/{name}/versions/{version}/infer", **operation(messages.InferAnswer, *POSTED, body=messages.InferRequest)
+)
 async def infer(request: Request, name: str, version: str | None = None) -> Response:
     """Decide about rows in tensors, one for each column or one for all."""
     loaded, limits = find_model(request.app.state, name, version), request.app.state.limits
@@ -116,7 +107,7 @@ async def infer(request: Request, name: str, version: str | None = None) -> Resp
     return await respond(request, decided, lambda decided: _write(decided, content))
 
 
-def _inputs(loaded: LoadedModel) -> list[TensorMetadata]:
+def _inputs(loaded: LoadedModel) -> list[messages.TensorMetadata]:
     """Describe the tensors that a model reads."""
     schema, cost = loaded.model.schema, loaded.model.cost_
     if isinstance(schema, ImageSchema):
@@ -129,15 +120,15 @@ def _inputs(loaded: LoadedModel) -> list[TensorMetadata]:
     return [{"name": name, "datatype": datatype, "shape": [-1]} for name, datatype in types.items()]
 
 
-def _input_type(column: ColumnSchema) -> Datatype:
+def _input_type(column: ColumnSchema) -> messages.Datatype:
     if column.kind == "number":
         return "FP64"
-    types: dict[type, Datatype] = {bool: "BOOL", int: "INT64", float: "FP64"}
+    types: dict[type, messages.Datatype] = {bool: "BOOL", int: "INT64", float: "FP64"}
     kinds = {type(level.value) for level in column.levels}
     return types.get(kinds.pop(), "BYTES") if len(kinds) == 1 else "BYTES"
 
 
-def _outputs(loaded: LoadedModel) -> list[TensorMetadata]:
+def _outputs(loaded: LoadedModel) -> list[messages.TensorMetadata]:
     """Describe the tensors that a model returns."""
     info = loaded.model.info()
     count = info["targets"]["count"]
@@ -147,7 +138,7 @@ def _outputs(loaded: LoadedModel) -> list[TensorMetadata]:
     return [{"name": name, "datatype": _output_type(name), "shape": shapes.get(name, [-1])} for name in names]
 
 
-def _output_type(name: str) -> Datatype:
+def _output_type(name: str) -> messages.Datatype:
     return "BOOL" if name == "accepted" else "BYTES" if name == "problems" else "FP64"
 
 
@@ -297,7 +288,7 @@ def _write(decided: Decided, content: dict[str, Any]) -> Response:
     names = _requested(loaded, content)
     if not content.get("outputs") and not any(texts):
         names = [name for name in names if name != "problems"]  # most rows have none
-    answer: InferAnswer = {
+    answer: messages.InferAnswer = {
         "model_name": loaded.name,
         "model_version": loaded.version,
         "outputs": [_output(name, values[name]) for name in names],
@@ -309,7 +300,7 @@ def _write(decided: Decided, content: dict[str, Any]) -> Response:
     return json_response(answer)
 
 
-def _output(name: str, values: NDArray[Any]) -> OutputTensor:
+def _output(name: str, values: NDArray[Any]) -> messages.OutputTensor:
     """Return an output; numbers that JSON does not have are null."""
     datatype, cells = _output_type(name), values.ravel().tolist()
     data = [finite(cell) for cell in cells] if datatype == "FP64" else cells

@@ -10,8 +10,9 @@ from fastapi import APIRouter, Request, Response
 from recuse._version import __version__
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError, shown
-from recuse.serving.messages import InvocationsAnswer, InvocationsQuery, InvocationsRequest
+from recuse.serving.messages import InvocationsAnswer, InvocationsQuery, InvocationsRequest, json_response, records_of
 from recuse.serving.openapi import GUARDED, POSTED, operation
+from recuse.serving.parsing import parse_json
 from recuse.serving.payloads.bodies import (
     check_cost,
     table_of_columns,
@@ -19,9 +20,7 @@ from recuse.serving.payloads.bodies import (
     table_of_lists,
     table_of_records,
 )
-from recuse.serving.payloads.parsing import parse_json
 from recuse.serving.payloads.reading import RowReading, check_lenient
-from recuse.serving.payloads.records import json_response, records_of
 
 __all__ = ["router"]
 

@@ -1,11 +1,19 @@
-"""What requests and answers hold, as types: the routes build them, and the OpenAPI description is derived from them."""
+"""What requests and answers hold, as types: the routes build them, and the OpenAPI description is made of them."""
 
-from typing import Annotated, Any, Literal, NotRequired
+import json
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
+from fastapi import Response
 from pydantic import Field, with_config
 from typing_extensions import TypedDict  # pydantic cannot read the TypedDict of Python 3.11
 
 from recuse.reviews.results import Progress
+
+if TYPE_CHECKING:
+    from recuse.serving.deciding import Decided
+
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 Cell = float | str | bool | None
 Row = dict[str, Cell]
@@ -365,3 +373,65 @@ class RenewAnswer(TypedDict):
 
     expires: Seconds1970
     seconds: float
+
+
+def records_of(decided: "Decided") -> list[DecisionRecord]:
+    """Return one record for each decision, with values that JSON can hold."""
+    decision, expected = decided.decision, decided.expected_loss
+    predictions = decision.prediction.tolist()
+    problems: list[Any] = decided.problems
+    rows = zip(
+        predictions if decision.prediction.ndim == 2 else ([value] for value in predictions),
+        decision.accepted.tolist(),
+        decision.score.tolist(),
+        decision.cost.tolist(),
+        [None] * len(predictions) if expected is None else expected.tolist(),
+        problems,
+        decided.reviews,
+        strict=True,
+    )
+    single = decision.prediction.ndim == 1
+    return [
+        {
+            "prediction": finite(values[0]) if single else [finite(value) for value in values],
+            "accepted": accepted,
+            "score": finite(score),
+            "cost": cost,
+            "expected_loss": finite(loss),
+            "expected_saving": None if loss is None else finite(cost - loss if accepted else loss - cost),
+            "problems": problems,
+            "review": review,
+        }
+        for values, accepted, score, cost, loss, problems, review in rows
+    ]
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number that JSON has, None for the others.
+
+    Examples
+    --------
+    >>> finite(2.5), finite(math.inf)
+    (2.5, None)
+    """
+    return value if value is not None and math.isfinite(value) else None
+
+
+def finite_values(value: Any) -> Any:
+    """Return plain values of any depth, with None for numbers that JSON does not have.
+
+    Examples
+    --------
+    >>> finite_values({"saved": -math.inf, "answer": [2.5]})
+    {'saved': None, 'answer': [2.5]}
+    """
+    if isinstance(value, dict):
+        return {name: finite_values(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [finite_values(each) for each in value]
+    return finite(value) if isinstance(value, float) else value
+
+
+def json_response(value: Any) -> Response:
+    """Return a value as JSON, without NaN and infinity."""
+    return Response(_ENCODER.encode(value), media_type="application/json")

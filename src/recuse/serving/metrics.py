@@ -26,6 +26,26 @@ __all__ = ["ServiceMetrics", "router"]
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+# By name: meaning, labels beside the model, and how the values of several workers are joined.
+_GAUGES = {
+    "column_drift": (
+        "Share of the recent rows with a cell that training did not have.",
+        ("column", "problem"),
+        "livemax",
+    ),
+    "output_drift": (
+        "Kolmogorov-Smirnov distance of the recent outputs from the out-of-fold ones of training.",
+        ("output",),
+        "livemax",
+    ),
+    "expected_loss": ("Quantiles of the expected loss of the recent rows.", ("quantile",), "livemostrecent"),
+    "model_loaded": ("1 for the served version.", ("version",), "livemax"),
+    "model_certificate": (
+        "Number of the certificate at whose threshold a model is served, 0 for none.",
+        (),
+        "livemostrecent",
+    ),
+}
 
 _log = logging.getLogger("recuse.serving")
 
@@ -51,45 +71,23 @@ class ServiceMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        common: dict[str, Any] = {"registry": self.registry}
         self._seconds = Histogram(
-            "recuse_request_seconds", "Time of a request.", ["route", "status"], buckets=_SECONDS, **common
+            "recuse_request_seconds",
+            "Time of a request.",
+            ["route", "status"],
+            buckets=_SECONDS,
+            registry=self.registry,
         )
-        self._rows = Counter("recuse_rows", "Decided rows.", ["model", "decision"], **common)
-        self._shares = Gauge(
-            "recuse_column_drift",
-            "Share of the recent rows with a cell that training did not have.",
-            ["model", "column", "problem"],
-            multiprocess_mode="livemax",
-            **common,
-        )
-        self._distances = Gauge(
-            "recuse_output_drift",
-            "Kolmogorov-Smirnov distance of the recent outputs from the out-of-fold ones of training.",
-            ["model", "output"],
-            multiprocess_mode="livemax",
-            **common,
-        )
-        self._quantiles = Gauge(
-            "recuse_expected_loss",
-            "Quantiles of the expected loss of the recent rows.",
-            ["model", "quantile"],
-            multiprocess_mode="livemostrecent",
-            **common,
-        )
-        self._loaded = Gauge(
-            "recuse_model_loaded",
-            "1 for the served version.",
-            ["model", "version"],
-            multiprocess_mode="livemax",
-            **common,
-        )
-        self._certificate = _certificate_gauge(self.registry)
+        self._rows = Counter("recuse_rows", "Decided rows.", ["model", "decision"], registry=self.registry)
+        self._gauges = {name: self._gauge(name, *described) for name, described in _GAUGES.items()}
         self._digesting = Lock()
         self._children: dict[Any, Any] = {}
         self._known_shares: dict[str, set[tuple[str, str]]] = {}
         self._windows: dict[str, RecentRows] = {}
         self._shown: dict[str, RecentRows] = {}
+
+    def _gauge(self, name: str, meaning: str, labels: tuple[str, ...], mode: Any) -> Gauge:
+        return Gauge(f"recuse_{name}", meaning, ("model", *labels), registry=self.registry, multiprocess_mode=mode)
 
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -118,9 +116,9 @@ class ServiceMetrics:
     def loaded(self, model: LoadedModel, previous: LoadedModel | None = None) -> None:
         """Note which version of a model is served."""
         if previous is not None:
-            self._loaded.labels(previous.name, previous.version).set(0)
-        self._loaded.labels(model.name, model.version).set(1)
-        self._certificate.labels(model.name).set(0 if model.certificate is None else model.certificate.number)
+            self._gauges["model_loaded"].labels(previous.name, previous.version).set(0)
+        self._gauges["model_loaded"].labels(model.name, model.version).set(1)
+        self._gauges["model_certificate"].labels(model.name).set(model.certificate_number or 0)
 
     def digest(self) -> None:
         """Bring the gauges up to date with the rows since the last call."""
@@ -152,13 +150,13 @@ class ServiceMetrics:
 
     def _set_gauges(self, name: str, window: RecentRows) -> None:
         shares = window.column_shares()
-        self._reset(self._shares, name, shares)
+        self._reset(self._gauges["column_drift"], name, shares)
         for (column, problem), share in shares.items():
-            self._shares.labels(name, column, problem).set(share)
+            self._gauges["column_drift"].labels(name, column, problem).set(share)
         for quantile, loss in window.expected_loss_quantiles(_QUANTILES).items():
-            self._quantiles.labels(name, f"{quantile:g}").set(loss)
+            self._gauges["expected_loss"].labels(name, f"{quantile:g}").set(loss)
         for output, distance in window.distances().items():
-            self._distances.labels(name, output).set(distance)
+            self._gauges["output_drift"].labels(name, output).set(distance)
 
     def _reset(self, gauge: Gauge, name: str, kept: Any) -> None:
         """Set the shares to 0 that are no longer in the window."""
@@ -166,12 +164,6 @@ class ServiceMetrics:
         for column, problem in known - set(kept):
             gauge.labels(name, column, problem).set(0)
         known.update(kept)
-
-
-def _certificate_gauge(registry: CollectorRegistry) -> Gauge:
-    meaning = "Number of the certificate at whose threshold a model is served, 0 for none."
-    mode: Any = "livemostrecent"
-    return Gauge("recuse_model_certificate", meaning, ["model"], registry=registry, multiprocess_mode=mode)
 
 
 def _forget_dead_workers(folder: Path) -> None:

@@ -10,32 +10,25 @@ from fastapi import APIRouter, Request, Response
 
 from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.model_file.served import ServedModel
+from recuse.serving import messages
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError, shown
 from recuse.serving.explanation import add_explanations, check_count
-from recuse.serving.messages import (
-    CertificateDescription,
-    ColumnDescription,
-    DecisionRecord,
-    ModelDescription,
-    PredictAnswer,
-    PredictQuery,
-    PredictRequest,
-)
+from recuse.serving.messages import json_response, records_of
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
+from recuse.serving.parsing import RowLimits, parse_json
 from recuse.serving.payloads.bodies import check_cost, table_of_records
-from recuse.serving.payloads.limits import RowLimits
-from recuse.serving.payloads.parsing import parse_json
 from recuse.serving.payloads.reading import RowReading, check_lenient
-from recuse.serving.payloads.records import json_response, records_of
 
 __all__ = ["predict", "router"]
 
 router = APIRouter()
 
 
-@router.post("/predict", **operation(PredictAnswer, *POSTED, body=PredictRequest, query=PredictQuery))
+@router.post(
+    "/predict", **operation(messages.PredictAnswer, *POSTED, body=messages.PredictRequest, query=messages.PredictQuery)
+)
 async def predict(request: Request) -> Response:
     """Decide about one row or several."""
     query = request.query_params
@@ -79,8 +72,8 @@ async def _explain(request: Request, decided: Decided) -> Response:
     return _response(question.loaded, records)
 
 
-def _response(loaded: LoadedModel, records: list[DecisionRecord]) -> Response:
-    answer: PredictAnswer = {
+def _response(loaded: LoadedModel, records: list[messages.DecisionRecord]) -> Response:
+    answer: messages.PredictAnswer = {
         "model": loaded.name,
         "version": loaded.version,
         "certificate": loaded.certificate_number,
@@ -89,7 +82,7 @@ def _response(loaded: LoadedModel, records: list[DecisionRecord]) -> Response:
     return json_response(answer)
 
 
-@router.get("/models", **operation(list[ModelDescription], *GUARDED))
+@router.get("/models", **operation(list[messages.ModelDescription], *GUARDED))
 async def models(request: Request) -> Response:
     """List the models, the default first."""
     state = request.app.state
@@ -97,7 +90,7 @@ async def models(request: Request) -> Response:
     return json_response([_describe(each, has_queue=state.settings.queue is not None) for each in served])
 
 
-def _describe(loaded: LoadedModel, *, has_queue: bool) -> ModelDescription:
+def _describe(loaded: LoadedModel, *, has_queue: bool) -> messages.ModelDescription:
     """Return what a caller needs to know of a model."""
     model, info, in_force = loaded.model, loaded.model.info(), loaded.certificate
     any_cost, cost, cost_range = model.serves_any_cost, model.cost_, model.cost_range_
@@ -122,11 +115,11 @@ def _describe(loaded: LoadedModel, *, has_queue: bool) -> ModelDescription:
     }
 
 
-def _describe_columns(columns: Iterable[ColumnSchema]) -> Iterator[ColumnDescription]:
+def _describe_columns(columns: Iterable[ColumnSchema]) -> Iterator[messages.ColumnDescription]:
     for column in columns:
         if column.kind == "unused":
             continue
-        described: ColumnDescription = {
+        described: messages.ColumnDescription = {
             "name": str(column.name),
             "kind": column.kind,
             "had_missing": column.had_missing,
@@ -139,7 +132,7 @@ def _describe_columns(columns: Iterable[ColumnSchema]) -> Iterator[ColumnDescrip
         yield described
 
 
-def _describe_certificates(model: ServedModel) -> list[CertificateDescription]:
+def _describe_certificates(model: ServedModel) -> list[messages.CertificateDescription]:
     return [
         {
             "number": number,

@@ -15,21 +15,13 @@ from starlette.concurrency import run_in_threadpool
 from recuse.reviews import QueueUnavailable, ReviewConflict, ReviewNotFound, ReviewQueue
 from recuse.reviews.queue import LEASE_SECONDS
 from recuse.reviews.results import QueueSummary
+from recuse.serving import messages
 from recuse.serving.access import Role
 from recuse.serving.errors import RequestError, shown
-from recuse.serving.messages import (
-    LeaseAnswer,
-    LeaseRequest,
-    ReleaseRequest,
-    RenewAnswer,
-    RenewRequest,
-    ReviewAnswer,
-    ReviewRequest,
-)
+from recuse.serving.messages import finite_values, json_response
 from recuse.serving.openapi import CHANGED, GUARDED, operation
 from recuse.serving.pages import inline_page
-from recuse.serving.payloads.parsing import parse_json
-from recuse.serving.payloads.records import finite_values, json_response
+from recuse.serving.parsing import parse_json
 
 __all__ = ["QueueState", "router"]
 
@@ -96,11 +88,13 @@ async def review() -> Response:
     return inline_page("review.html", "review.css", "elements.js", "review.js")
 
 
-@router.post("/reviews/lease", **operation(LeaseAnswer, *CHANGED, body=LeaseRequest, others={204: _NO_ROW}))
+@router.post(
+    "/reviews/lease", **operation(messages.LeaseAnswer, *CHANGED, body=messages.LeaseRequest, others={204: _NO_ROW})
+)
 async def lease(request: Request) -> Response:
     """Give a row to a reviewer; 204 if no row is waiting."""
     name = _name_of_key(request)
-    body = await _body(request, LeaseRequest, {} if name is None else {"reviewer": name})
+    body = await _body(request, messages.LeaseRequest, {} if name is None else {"reviewer": name})
     queue, reviewer = _queue(request), body["reviewer"].strip()
     order, skipped = body.get("order", "saving"), body.get("skipped", False)
     item = await _call(request, lambda: queue.lease(body["reviewer"], order, skipped=skipped))
@@ -112,10 +106,10 @@ async def lease(request: Request) -> Response:
     return json_response(finite_values(values))
 
 
-@router.post("/reviews/{review}/answer", **operation(ReviewAnswer, *CHANGED, body=ReviewRequest))
+@router.post("/reviews/{review}/answer", **operation(messages.ReviewAnswer, *CHANGED, body=messages.ReviewRequest))
 async def answer(request: Request, review: str) -> Response:
     """Take an answer; the response shows what the model predicted, and what its decision saved."""
-    body = await _body(request, ReviewRequest)
+    body = await _body(request, messages.ReviewRequest)
     queue, reviewer = _queue(request), _name_of_key(request) or body.get("reviewer", "").strip()
     outcome = await _call(request, lambda: queue.answer(review, body["lease"], body["value"]))
     counts = await _call(request, lambda: queue.progress(reviewer))
@@ -125,23 +119,23 @@ async def answer(request: Request, review: str) -> Response:
 @router.post(
     "/reviews/{review}/release",
     status_code=204,
-    **operation(None, *CHANGED, body=ReleaseRequest, others={204: {"description": "The row waits again."}}),
+    **operation(None, *CHANGED, body=messages.ReleaseRequest, others={204: {"description": "The row waits again."}}),
 )
 async def release(request: Request, review: str) -> Response:
     """Give a row back; with `skip`, the reviewer does not get it again."""
-    body = await _body(request, ReleaseRequest)
+    body = await _body(request, messages.ReleaseRequest)
     queue = _queue(request)
     await _call(request, lambda: queue.release(review, body["lease"], skip=body.get("skip", False)))
     return Response(status_code=204)
 
 
-@router.post("/reviews/{review}/renew", **operation(RenewAnswer, *CHANGED, body=RenewRequest))
+@router.post("/reviews/{review}/renew", **operation(messages.RenewAnswer, *CHANGED, body=messages.RenewRequest))
 async def renew(request: Request, review: str) -> Response:
     """Extend a lease."""
-    body = await _body(request, RenewRequest)
+    body = await _body(request, messages.RenewRequest)
     queue = _queue(request)
     expires = await _call(request, lambda: queue.renew(review, body["lease"]))
-    return json_response(RenewAnswer(expires=expires, seconds=LEASE_SECONDS))
+    return json_response(messages.RenewAnswer(expires=expires, seconds=LEASE_SECONDS))
 
 
 @router.get("/reviews/summary", **operation(QueueSummary, *GUARDED))

@@ -9,7 +9,7 @@ from typing import Any
 
 from recuse.model_file.schema import ColumnSchema
 from recuse.serving.errors import RequestError, shown
-from recuse.serving.payloads.parsing import decode_text
+from recuse.serving.parsing import decode_text
 from recuse.serving.payloads.reading import RowReading
 
 __all__ = ["check_cost", "table_of_columns", "table_of_csv", "table_of_lists", "table_of_records"]

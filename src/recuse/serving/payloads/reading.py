@@ -11,7 +11,7 @@ from recuse.model_file.schema import TableSchema
 from recuse.phrases import short
 from recuse.serving.errors import RequestError, shown
 from recuse.serving.model_store import LoadedModel
-from recuse.serving.payloads.limits import RowLimits
+from recuse.serving.parsing import RowLimits
 
 __all__ = ["RowReading", "check_lenient"]
 
