@@ -1,4 +1,4 @@
-"""The SQLite file of a review queue: schema, version, and transactions."""
+"""The SQLite file of a review queue: schema, version, transactions, and whether an open file is still the queue."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from recuse.reviews.errors import QueueUnavailable
 from recuse.reviews.filesystems import check_local
+from recuse.reviews.results import QueueUnavailable
 
-__all__ = ["APPLICATION", "SCHEMA_VERSION", "clear_errors", "connect", "mark", "prepare", "snapshot", "transaction"]
+__all__ = ["SCHEMA_VERSION", "OpenFile", "clear_errors", "connect", "mark", "prepare", "snapshot", "transaction"]
 
 SCHEMA_VERSION = 1
-APPLICATION = 0x72637573  # "rcus", in the header of the file
+_APPLICATION = 0x72637573  # "rcus", in the header of the file
 _BUSY_SECONDS = 30.0  # waiting for the transaction of another process
 _OWNER_ONLY = 0o600
+_HEADER = 100  # bytes of the header of an SQLite file
+_MAGIC = b"SQLite format 3\0"
+_PLACES_OF_MARKS = ((60, SCHEMA_VERSION), (68, _APPLICATION))  # places of the user version and of the application
 _SCHEMA = """
 CREATE TABLE models (
     number INTEGER PRIMARY KEY,
@@ -129,9 +132,9 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     if application == version == 0 and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         for statement in _SCHEMA.split(";\n"):
             connection.execute(statement)
-        for name, value in zip(_MARKS, (APPLICATION, SCHEMA_VERSION), strict=True):
+        for name, value in zip(_MARKS, (_APPLICATION, SCHEMA_VERSION), strict=True):
             connection.execute(f"PRAGMA {name} = {value}")
-    elif application != APPLICATION:
+    elif application != _APPLICATION:
         raise ValueError(f"{path} is not a review queue: it is a database of another program")
     elif version != SCHEMA_VERSION:
         raise ValueError(f"{path} must have schema version {SCHEMA_VERSION}, got {version}: update recuse")
@@ -195,3 +198,56 @@ def clear_errors() -> Iterator[None]:
         raise
     except sqlite3.DatabaseError as error:
         raise QueueUnavailable(f"the review queue cannot be used: {error}") from error
+
+
+class OpenFile:
+    """A queue that is open, as a file.
+
+    SQLite goes on writing to a file that was deleted or replaced, and to a damaged one as long as it needs nothing of
+    the damaged part. What it writes is lost.
+
+    Parameters
+    ----------
+    path : Path
+        A file that `prepare` checked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._log = path, path.with_name(path.name + "-wal")
+        # open until `close`: to close any descriptor of a file ends the locks that SQLite has on it in this process
+        self._file = path.open("rb", buffering=0)
+        self._opened = os.fstat(self._file.fileno())
+
+    def check(self) -> None:
+        """Raise a QueueUnavailable if what is written to the queue would be lost."""
+        if self._file.closed:
+            raise QueueUnavailable("the review queue is closed")
+        try:
+            found = self._path.stat()
+        except FileNotFoundError as error:
+            raise QueueUnavailable(f"the review queue cannot be used: its file {self._path} was deleted") from error
+        except OSError as error:
+            raise QueueUnavailable(f"the review queue cannot be used: {error}") from error
+        if not os.path.samestat(found, self._opened):
+            raise QueueUnavailable(
+                f"the review queue cannot be used: its file {self._path} was replaced by another; restart the service"
+            )
+        self._check_header()
+
+    def check_log(self) -> None:
+        """Raise a QueueUnavailable if the log that a transaction is written to was deleted."""
+        if not self._log.exists():
+            raise QueueUnavailable(f"the review queue cannot be used: its file {self._log} was deleted")
+
+    def close(self) -> None:
+        """Close the file; no connection to it may be open."""
+        self._file.close()
+
+    def _check_header(self) -> None:
+        try:
+            header = os.pread(self._file.fileno(), _HEADER, 0)
+        except OSError as error:
+            raise QueueUnavailable(f"the review queue cannot be used: {error}") from error
+        marks = [(place, int.from_bytes(header[place : place + 4], "big")) for place, _ in _PLACES_OF_MARKS]
+        if not header.startswith(_MAGIC) or marks != list(_PLACES_OF_MARKS):
+            raise QueueUnavailable(f"the review queue cannot be used: its file {self._path} is damaged")

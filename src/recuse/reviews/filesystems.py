@@ -9,7 +9,7 @@ from pathlib import Path
 
 __all__ = ["check_local", "mount_of"]
 
-_MOUNT_TABLE = Path("/proc/self/mountinfo")  # of Linux
+_MOUNT_TABLE = Path("/proc/self/mountinfo")  # only Linux has it
 _NETWORK = frozenset(
     {
         *("nfs", "nfs3", "nfs4", "cifs", "smb2", "smb3", "smbfs", "ncpfs", "9p", "afs", "auristorfs", "coda"),

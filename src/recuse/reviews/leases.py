@@ -14,14 +14,13 @@ from typing import Any, get_args
 import numpy as np
 
 from recuse import losses
-from recuse.reviews.errors import ReviewConflict, ReviewNotFound
-from recuse.reviews.results import Lease, Order, Outcome, Progress
+from recuse.reviews.results import Lease, Order, Outcome, Progress, ReviewConflict, ReviewNotFound
 from recuse.reviews.rows import is_name, json_text
 
 __all__ = ["answer", "give", "progress", "release", "renew"]
 
 _NUMBERS = (int, float, np.integer, np.floating)
-_MOST_CHARACTERS = 100  # of the name of a reviewer
+_MOST_CHARACTERS = 100  # the name of a reviewer has at most as many
 _MOST_SECONDS = 86_400.0
 # a lease that ends after that was given while the clock was wrong
 _HELD = "(held_until > :now AND held_until <= :most)"

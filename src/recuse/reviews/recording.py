@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.decision import Decision
-from recuse.reviews.errors import ReviewConflict
+from recuse.reviews.results import ReviewConflict
 from recuse.reviews.rows import RowSource, digest_of, is_name, json_text
 
 __all__ = ["NamedModel", "Recording", "drawn"]
 
 _RECENT = 64  # rejected rows whose priorities audited rows are given
-_MOST_CHARACTERS = 200  # of an id of the caller
+_MOST_CHARACTERS = 200  # an id of a caller has at most as many
 
 
 class NamedModel(Protocol):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from recuse.phrases import counted
 from recuse.reviews.database import clear_errors, connect, prepare, transaction
-from recuse.reviews.errors import QueueUnavailable
+from recuse.reviews.results import QueueUnavailable
 
 __all__ = ["Deleted", "delete_before"]
 
-_WAIT_MILLISECONDS = 2000  # for other programs that use the queue
+_WAIT_MILLISECONDS = 2000  # other programs that use the queue are waited for so long
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ __all__ = [
     "role_for",
 ]
 
-_LEAST_CHARACTERS = 16  # of a key in a file of keys
+_LEAST_CHARACTERS = 16  # a key in a file of keys has at least as many
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # these change nothing, and other sites cannot read the answer
 
 _MOST_CALLERS = 10_000  # the one that was silent for longest is forgotten
-_BURST_SECONDS = 2.0  # so much of the rate may come at once after a pause
+_BURST_SECONDS = 2.0  # the requests of this time may come at once after a pause
 
 
 class Role(StrEnum):

@@ -17,7 +17,7 @@ __all__ = ["ConnectionLimits", "LimitedProtocol"]
 
 _HEADER_FRAME = 4  # bytes of ": " and of the line break
 _MOST_FRAMING = 10  # bytes around one byte of a chunked body; a chunk of one byte has six
-_CLOSING_SECONDS = 5.0  # for a client to take the rest of an answer after the service has closed the connection
+_CLOSING_SECONDS = 5.0  # a client may take the rest of an answer so long after the service has closed the connection
 
 
 @dataclass(frozen=True)

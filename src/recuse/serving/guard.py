@@ -26,8 +26,8 @@ HEALTH_PATHS = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/rea
 OPEN_PATHS = HEALTH_PATHS | {"/", "/review"}  # they need no key
 FAILURE = "the service failed: its log says where"
 _CLOSED_BY_CLIENT = 499  # as nginx counts them; nobody receives an answer
-_BODIES_AT_ONCE = 4  # of the largest size
-_QUIET_SECONDS = 10.0  # between two lines of the log about one reason
+_BODIES_AT_ONCE = 4  # bodies of the largest size that may be held together
+_QUIET_SECONDS = 10.0  # time between two lines of the log about one reason
 
 _log = logging.getLogger("recuse.serving")
 

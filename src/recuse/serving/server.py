@@ -22,8 +22,8 @@ _BACKLOG = 2048
 _SWITCH_SECONDS = 0.001  # how long a small request waits for a thread that decides about a large one
 _RETRY_SECONDS = 3.0
 _OTHER_FILES = 64  # models, the queue, metrics and libraries
-_ANSWER_SECONDS = 2.0  # for the answer that a request took too long
-_GRACE_SECONDS = 5  # after the time-out of a request; what is open then was not sent by anybody
+_ANSWER_SECONDS = 2.0  # time to send the answer that a request took too long
+_GRACE_SECONDS = 5  # a request that is still open so long after its time-out was not sent completely
 
 
 _log = logging.getLogger("recuse.serving")
