@@ -117,7 +117,7 @@ def test_a_worker_that_finds_a_damaged_file_says_so_in_one_line(models, tmp_path
     with pytest.raises(SystemExit):
         server_module._create_worker_app(Settings({"damaged": damaged}))
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("a worker cannot start: damaged.recuse is cut off")
+    assert caplog.messages[0].startswith("a worker cannot start: damaged.recuse ends after")
 
 
 def _children(process):
@@ -148,8 +148,8 @@ def test_a_wrong_start_ends_with_one_sentence(models, tmp_path):
     damaged.write_bytes(cars.read_bytes()[:-5])
     for arguments, code, words in [
         ([tmp_path / "none.recuse"], 1, "does not exist"),
-        ([damaged], 1, "is cut off"),
-        ([damaged, "--workers", "2"], 1, "is cut off"),
+        ([damaged], 1, "it was cut off"),
+        ([damaged, "--workers", "2"], 1, "it was cut off"),
         ([cars, tmp_path / "cars.recuse"], 1, "need different names"),
         ([cars, "--api-key-file", tmp_path / "no key"], 1, "no key"),
         ([cars, "--training", "homes=x.csv"], 1, "need a model of their name"),
