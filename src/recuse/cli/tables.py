@@ -317,8 +317,8 @@ def _as_read(
 ) -> pd.DataFrame:
     """Return the table as the model reads it; raise an error if columns are missing or numbers are infinite.
 
-    The names of columns can be numbers, which are text in a CSV file. A model of an array reads columns by position.
-    Columns that are targets or costs are none of these, and used ones where the table has too many columns.
+    The names of columns can be numbers, which are text in a CSV file. A model of an array reads columns by position:
+    for it, columns of targets and costs are left out and, of a table with too many columns, the used ones.
     """
     from recuse.scoring.plan import model_columns, table_schema
 
