@@ -81,8 +81,8 @@ def whole(small, tmp_path_factory):
 @pytest.mark.slow
 def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(small, whole, tmp_path):
     command = bench(small, tmp_path, "--jobs", "1")
-    for finished in (1, 4):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for finished, jobs in ((1, "1"), (4, "2")):
+        process = subprocess.Popen([*command, "--jobs", jobs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while process.poll() is None and len(list((tmp_path / "groups").glob("*.json"))) < finished:
             time.sleep(0.01)
         process.kill()
