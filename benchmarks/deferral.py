@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from recuse import DeferralRegressor
 from recuse.datasets import make_heteroscedastic
-from recuse.estimators.deferral.assignment import assign
+from recuse.experts.assignment import assign
 
 Floats = NDArray[np.float64]
 

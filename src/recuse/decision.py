@@ -51,6 +51,9 @@ class Decision:
         loss, in the units of the loss; and `SURROGATE_SCORE`, "surrogate score, no unit", where only the sign and the
         order of the scores have a meaning.
 
+    takes : array-like of str of shape (n_rows,), optional
+        Who takes each row, if rejected rows go to several experts: "model" or the name of an expert.
+
     Examples
     --------
     >>> d = Decision(prediction=[3.0, 8.0], accepted=[True, False], score=[0.7, -0.1], cost=2.0)
@@ -79,6 +82,7 @@ class Decision:
     loss: TargetLoss = SQUARED
     target_names: tuple[str, ...] | None = None
     score_unit: str | None = None
+    takes: NDArray[np.object_] | None = None
 
     def __init__(
         self,
@@ -90,16 +94,19 @@ class Decision:
         loss: LossLike = SQUARED,
         target_names: Sequence[str] | None = None,
         score_unit: str | None = None,
+        takes: ArrayLike | None = None,
     ) -> None:
         rows, flags = np.array(prediction, dtype=np.float64), np.array(accepted)
         n_rows = _count_rows(rows)
         if not np.isin(flags, (0, 1)).all():
             raise ValueError(f"accepted must be True or False, got {flags[~np.isin(flags, (0, 1))][0]}")
-        columns = {
+        columns: dict[str, NDArray[Any]] = {
             "accepted": flags.astype(np.bool_),
             "score": np.array(score, dtype=np.float64),
             "cost": resolve(aligned(cost, index, "cost"), None, n_rows),
         }
+        if takes is not None:
+            columns["takes"] = np.array(takes, dtype=object)
         for name, column in columns.items():
             if column.shape != (n_rows,):
                 raise ValueError(f"{name} must have one value for each of {n_rows} rows, got shape {column.shape}")
@@ -112,6 +119,8 @@ class Decision:
         object.__setattr__(self, "loss", losses.get(loss))
         object.__setattr__(self, "target_names", _checked_names(target_names, rows))
         object.__setattr__(self, "score_unit", score_unit)
+        if takes is None:
+            object.__setattr__(self, "takes", None)
 
     @classmethod
     def of_checked(
@@ -124,6 +133,7 @@ class Decision:
         loss: TargetLoss = SQUARED,
         target_names: tuple[str, ...] | None = None,
         score_unit: str | None = None,
+        takes: NDArray[np.object_] | None = None,
     ) -> Self:
         """Return a decision of values that meet all checks of the constructor, which takes much longer for one row.
 
@@ -141,6 +151,7 @@ class Decision:
             loss=loss,
             target_names=target_names,
             score_unit=score_unit,
+            takes=takes,
         )
         return decision
 
@@ -174,7 +185,8 @@ class Decision:
         indices = [decision.index for decision in each if decision.index is not None]
         if len(indices) not in (0, len(each)):
             raise ValueError(f"either all decisions or none must have an index, got {len(indices)} of {len(each)}")
-        columns = {name: np.concatenate([getattr(decision, name) for decision in each]) for name in _COLUMNS}
+        names = each[0]._row_columns()
+        columns = {name: np.concatenate([getattr(decision, name) for decision in each]) for name in names}
         index = indices[0].append(indices[1:]) if indices else None
         return cls.of_checked(**{**vars(each[0]), **columns, "index": index})
 
@@ -185,7 +197,7 @@ class Decision:
         """Select rows by a slice, a mask or positions; a single position gives a Decision of one row."""
         if isinstance(rows, int | np.integer):
             rows = [rows]
-        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        columns = {name: column[rows] for name, column in self._row_columns().items()}
         index = None if self.index is None else self.index[rows]
         if columns["accepted"].ndim == 1 and not isinstance(rows, tuple):
             return self.of_checked(**{**vars(self), **columns, "index": index})
@@ -239,11 +251,12 @@ class Decision:
     def to_frame(self) -> pd.DataFrame:
         """Return a table of the predictions (one column for each target), `accepted`, `score` and `cost`.
 
-        It has the index of the input. ``attrs["score_unit"]`` of the table is the unit of the score, if it is known.
+        Of rows that go to several experts there is also `takes`. The table has the index of the input, and
+        ``attrs["score_unit"]`` is the unit of the score, if it is known.
         """
         import pandas as pd
 
-        columns = {name: self._column(name) for name in ("accepted", "score", "cost")}
+        columns = {name: column for name, column in self._row_columns().items() if name != "prediction"}
         frame = pd.DataFrame({**self._predictions(), **columns}, index=self.index)
         if self.score_unit is not None:
             frame.attrs["score_unit"] = self.score_unit
@@ -264,6 +277,10 @@ class Decision:
 
     def _column(self, name: str) -> Any:
         return getattr(self, name)
+
+    def _row_columns(self) -> dict[str, NDArray[Any]]:
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        return columns if self.takes is None else {**columns, "takes": self.takes}
 
 
 def _count_rows(prediction: NDArray[np.float64]) -> int:

@@ -201,6 +201,8 @@ def chosen_cost(model: ServedModel, given: GivenCost | None, certificate: int | 
     if certificate is not None:
         given = _certified_cost(model, given, certificate)
     if given is None:
+        if model.experts:
+            raise UsageError("the model defers rows to experts, whose fees are the costs: use recuse predict")
         if model.cost_ is None:
             raise UsageError("the model has no cost of its own: give --cost, a number or column:NAME")
         given = GivenCost(model.cost_)

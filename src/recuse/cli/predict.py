@@ -79,7 +79,9 @@ def predict(
         from recuse.scoring.run import open_run
 
         source = ModelSource.of(model)
-        chosen = options.chosen_cost(source.load(), given, certificate).value
+        served = source.load()
+        defers = served.experts and given is None and certificate is None
+        chosen = None if defers else options.chosen_cost(served, given, certificate).value
         wanted: Any = {"cost": chosen, "certificate": certificate, "keep": keep or (), "keep_all": keep_all}
         with open_run(source, data, **wanted, encoding=encoding, spreadsheet_safe=spreadsheet_safe) as run:
             _decide(run, target, printer)

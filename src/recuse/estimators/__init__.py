@@ -3,7 +3,7 @@
 from recuse.estimators.auto import AutoRejector
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.composition import cross_val_decide, decide, expected_loss
-from recuse.estimators.deferral import DeferralDecision, DeferralRegressor, Expert
+from recuse.estimators.deferral import DeferralRegressor
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.rcr.cost_path import fit_costs
@@ -12,6 +12,8 @@ from recuse.estimators.risk.kernel_average import KernelAverage
 from recuse.estimators.risk.presets import knn_plug, mlp_plug, no_rejection
 from recuse.estimators.risk.rejector import RiskRejector
 from recuse.estimators.selectivenet.regressor import SelectiveNetRegressor
+from recuse.experts.decision import DeferralDecision
+from recuse.experts.expert import Expert
 
 __all__ = [
     "AutoRejector",

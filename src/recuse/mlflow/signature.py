@@ -46,7 +46,8 @@ def _outputs(served: ServedModel) -> dict[str, str]:
     targets = ["prediction"] if count == 1 else [f"prediction_{name}" for name in names or range(count)]
     expected = ["expected_loss"] if info["has_expected_loss"] else []
     kinds = {**dict.fromkeys(targets, "double"), "accepted": "boolean"}
-    return {**kinds, **dict.fromkeys(["score", "cost", *expected], "double")}
+    takes = {"takes": "string"} if served.experts else {}
+    return {**kinds, **dict.fromkeys(["score", "cost"], "double"), **takes, **dict.fromkeys(expected, "double")}
 
 
 def summary_of(served: ServedModel) -> dict[str, Any]:

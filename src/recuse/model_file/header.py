@@ -11,9 +11,9 @@ from recuse import losses
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.schema import ImageSchema, TableSchema, schema_from_dict
 
-__all__ = ["CostHeader", "Header"]
+__all__ = ["CostHeader", "ExpertHeader", "Header"]
 
-_COST_KINDS = ("number", "column", "rows", "callable", "range")
+_COST_KINDS = ("number", "column", "rows", "callable", "range", "experts")
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class CostHeader:
 
     Attributes
     ----------
-    kind : {"number", "column", "rows", "callable", "range"}
+    kind : {"number", "column", "rows", "callable", "range", "experts"}
+        With "experts", the cost of a row is that of the cheapest expert.
     value : float, str or None
         The number, or the name of the column.
     range : tuple of float or None
@@ -44,7 +45,42 @@ class CostHeader:
             case "range":
                 assert self.range is not None
                 return f"cost {self.range[0]:g} to {self.range[1]:g}"
+            case "experts":
+                return "cost of the cheapest expert"
         return "one cost per row"
+
+
+@dataclass(frozen=True)
+class ExpertHeader:
+    """An expert that rows are deferred to.
+
+    Attributes
+    ----------
+    name : str
+    fee : float or str
+        A number, or the name of a column.
+    capacity : int, float or None
+        Largest number or share of the rows of one decision.
+    column : str or None
+        Column with recorded predictions, which new rows may have.
+    """
+
+    name: str
+    fee: float | str
+    capacity: int | float | None
+    column: str | None
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """Read an expert; raise a ModelFileError if a value is wrong."""
+        if not isinstance(values, dict):
+            raise ModelFileError(f"the header must describe each expert, got {values!r:.80}")
+        fee: Any = values.get("fee")
+        capacity, column = values.get("capacity"), values.get("column")
+        known = isinstance(fee, str) or (_is_number(fee) and fee >= 0)
+        if not known or not (capacity is None or _is_number(capacity)) or not isinstance(column, str | None):
+            raise ModelFileError(f"the header must describe each expert, got {values!r:.80}")
+        return cls(_entry(values, "name", str), fee, capacity, column)
 
 
 @dataclass(frozen=True)
@@ -66,6 +102,8 @@ class Header:
     prediction_cost : float or None
         The cost at which `predict` asks a graph whose predictions depend on it.
     certificates : tuple of dict
+    experts : tuple of ExpertHeader
+        Who takes rejected rows; empty without several experts.
     fingerprint : str
         A checksum that the model has in common with the estimator that was saved.
     training : dict
@@ -85,6 +123,7 @@ class Header:
     has_expected_loss: bool
     prediction_cost: float | None
     certificates: tuple[dict[str, Any], ...]
+    experts: tuple[ExpertHeader, ...]
     fingerprint: str
     training: dict[str, Any]
     values: dict[str, Any] = field(repr=False)
@@ -117,6 +156,7 @@ class Header:
             _entry(values, "has_expected_loss", bool),
             _number(values, "prediction_cost"),
             tuple(certificates),
+            tuple(ExpertHeader.from_dict(each) for each in _entry({"experts": [], **values}, "experts", list)),
             _entry(training, "fingerprint", str),
             training,
             dict(values),
@@ -138,9 +178,13 @@ def _number(values: Mapping[str, Any], name: str) -> float | None:
     value = values.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not _is_number(value):
         raise ModelFileError(f"the header must have a finite number as {name!r}, got {value!r:.80}")
     return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
 
 
 def _texts(names: Any) -> bool:

@@ -30,7 +30,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : fitted estimator
-        `RcRRegressor`, `RiskRejector`, `AutoRejector`, `SelectiveNetRegressor` or `RcRImageRegressor`. Subestimators
+        `RcRRegressor`, `RiskRejector`, `AutoRejector`, `SelectiveNetRegressor`, `DeferralRegressor` or
+        `RcRImageRegressor`. Subestimators
         must be regressors of scikit-learn with a converter: linear models, trees, forests, boosting, nearest
         neighbours, support vectors, kernel ridge, Gaussian processes, multilayer perceptrons, and pipelines, votes and
         stacks of these. For other classes, see `recuse.model_file.converts`.
@@ -68,7 +69,7 @@ def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
         "estimator": type(model).__name__,
         "schema": decision.schema.to_dict(),
         "targets": {"count": model._n_targets, "names": model._target_names},
-        "cost": _cost(model),
+        "cost": _cost(model) if not decision.experts else {"kind": "experts", "serves_any_cost": False},
         "loss": _loss(model),
         "score_unit": model._score_unit,
         "threshold": 0.0,
@@ -76,6 +77,7 @@ def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
         "has_expected_loss": decision.has_expected_loss,
         "prediction_cost": decision.prediction_cost,
         "certificates": [],
+        **({"experts": decision.experts} if decision.experts else {}),
     }
 
 

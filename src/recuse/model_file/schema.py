@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, Self
@@ -116,6 +116,14 @@ class TableSchema:
     columns: tuple[ColumnSchema, ...]
     matrix: str | None = None
     unseen: Literal["novel", "error", "keep"] = "novel"
+
+    def with_numbers(self, names: Sequence[str]) -> Self:
+        """Return the columns with others of numbers after them; raise a ConversionError for a name in use."""
+        taken = [name for name in names if name in [column.name for column in self.columns]]
+        if taken:
+            raise ConversionError(f"the name {taken[0]!r} of an expert is also that of a column: give it another")
+        more = (ColumnSchema(name, "number", _input_name(name), had_missing=True) for name in names)
+        return replace(self, columns=(*self.columns, *more))
 
     @property
     def names(self) -> list[str | int]:

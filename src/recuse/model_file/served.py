@@ -25,6 +25,7 @@ from recuse.model_file.session import open_session, run_session
 from recuse.model_file.training import Column, leaderboard_of, out_of_fold_of, training_rows_of
 
 if TYPE_CHECKING:
+    from recuse.experts.decision import DeferralDecision
     from recuse.guarantees.certificate import Certificate
     from recuse.guarantees.certified_model import CertifiedModel
     from recuse.tabular.fingerprint import Overlap
@@ -36,6 +37,7 @@ Floats = NDArray[np.float64]
 _BLOCK = 512  # rows decided at once, so that intermediate results stay in the cache
 _ONE_ROW = np.zeros((1, 1))  # a table with as many rows as a mapping of scalars
 _DECIDED = ("prediction", "score", "accepted")
+_DEFERRED = ("predictions", "expected_losses", "fees")
 
 
 def load(path: str | os.PathLike[str]) -> ServedModel:
@@ -106,6 +108,8 @@ class ServedModel:
         Hashes of the rows that the model was trained on; None for images.
     estimator : str
         Name of the estimator that was saved.
+    experts : tuple of ExpertHeader
+        Experts that rows are deferred to; empty for most models.
     path_ : Path or None
         The file that the model was loaded from. `certify` keeps its attempts in the folder of this file.
     operations_per_row : int
@@ -134,7 +138,7 @@ class ServedModel:
         self.cost_range_ = header.cost.range
         self.schema: TableSchema | ImageSchema = schema
         self.training_rows_ = training_rows_of(header.training, entries)
-        self.estimator = header.estimator
+        self.estimator, self.experts = header.estimator, header.experts
         _ = self.certificates  # raises an error if one cannot be read
 
     def __repr__(self) -> str:
@@ -207,7 +211,14 @@ class ServedModel:
         """
         return None if self.training_rows_ is None else self.training_rows_.overlap(X, y)
 
-    def decide(self, X: Any, cost: Cost | None = None) -> Decision:
+    def decide(
+        self,
+        X: Any,
+        cost: Cost | None = None,
+        *,
+        fees: Mapping[str, Any] | None = None,
+        capacities: Mapping[str, Any] | None = None,
+    ) -> Decision:
         """Predict every row and decide which predictions to accept.
 
         Parameters
@@ -216,12 +227,79 @@ class ServedModel:
             Columns are found by name if the model was fitted to a table with names. Other columns are ignored.
         cost : float, array-like, callable or str, optional
             Used instead of the cost of the model, if it supports that; see `serves_any_cost`.
+        fees, capacities : mapping, optional
+            Of a model with experts, as in `defer`.
 
         Returns
         -------
         Decision
+            Of a model with experts, `takes` says who takes each row.
         """
+        if self.experts:
+            self._check_no_cost(cost)
+            return self.defer(X, fees, capacities).as_decision()
+        if fees or capacities:
+            raise ValueError(f"fees and capacities are those of experts, and {self.estimator} has none")
         return self._decide(X, cost, _DECIDED, warn=True)[0]
+
+    def defer(
+        self, X: Any, fees: Mapping[str, Any] | None = None, capacities: Mapping[str, Any] | None = None
+    ) -> DeferralDecision:
+        """Assign every row to the model or to an expert, as `DeferralRegressor.decide` does.
+
+        Capacities hold for the rows of one call, so pass all rows of a day or a shift together.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or mapping
+            Columns of recorded predictions may be absent.
+        fees : mapping of str to float, array-like, callable or str, optional
+            Replace the fees of some experts.
+        capacities : mapping of str to int, float or None, optional
+            Replace the capacities of some experts.
+
+        Returns
+        -------
+        DeferralDecision
+        """
+        from recuse.experts.decision import DeferralDecision
+        from recuse.experts.expert import Expert, capacities_of, check_names, fees_of, predictions_of
+
+        if not self.experts:
+            raise AttributeError(f"{self.estimator} has no experts: use decide")
+        experts = {each.name: Expert(each.column, each.fee, each.capacity) for each in self.experts}
+        check_names(fees, experts, "fees")
+        table = self._reader.table_of(X)
+        alone = self._defer(self._reader.read(table), row_index(X))
+        recorded = predictions_of(experts, X, table, fitting=False)
+        answers = np.where(np.isnan(recorded), alone.predictions[:, 1:], recorded)
+        row_fees = alone.fees[:, 1:].copy()
+        changed = {name: experts[name] for name in fees or {}}
+        if changed:
+            places = [[*experts].index(name) for name in changed]
+            row_fees[:, places] = fees_of(changed, X, table, fees, fitting=False)
+        limits = capacities_of(experts, len(alone), capacities)
+        predictions = np.column_stack([alone.predictions[:, 0], answers])
+        return DeferralDecision.assigned(
+            [*experts], predictions, alone.expected_loss, row_fees, limits, alone.index, self.loss_
+        )
+
+    def _defer(self, feeds: Feeds, index: Any) -> DeferralDecision:
+        """Assign each row on its own."""
+        from recuse.costs import row_values
+        from recuse.experts.decision import DeferralDecision
+
+        count = len(next(iter(feeds.values())))
+        predictions, expected, fees = self._run(feeds, np.empty(count), _DEFERRED, count)
+        experts = [each.name for each in self.experts]
+        for name, column in zip(experts, fees.T[1:], strict=True):
+            row_values(column, f"the fee of {name!r}", count, index)
+        limits = np.full(len(experts), count)
+        return DeferralDecision.assigned(experts, predictions, expected, fees[:, 1:], limits, index, self.loss_)
+
+    def _check_no_cost(self, cost: Cost | None) -> None:
+        if cost is not None:
+            raise ValueError(f"cost has no meaning for {self.estimator}: the fees of the experts are the costs")
 
     def decide_with_expected_loss(
         self, X: Any, cost: Cost | None = None, *, warn: bool = True
@@ -254,6 +332,10 @@ class ServedModel:
             feeds = self._reader.read(table, warn=warn)
         else:
             table = _ONE_ROW
+        if self.experts:
+            self._check_no_cost(cost)
+            deferral = self._defer(feeds, None if table is _ONE_ROW else row_index(X))
+            return deferral.as_decision(), [deferral.expected_loss[:, 0]]
         count = len(next(iter(feeds.values())))
         row_cost = self._cost_of_rows(cost, table, count)
         prediction, score, accepted, *others = self._run(feeds, row_cost, names, count)
@@ -381,8 +463,10 @@ def _outputs(header: Header) -> Inputs:
     count = header.target_count
     expected: Inputs = {"expected_loss": (DOUBLE, (ROWS,))} if header.has_expected_loss else {}
     prediction = (ROWS,) if count == 1 else (ROWS, count)
+    actions = (ROWS, 1 + len(header.experts))
     return {
         **expected,
+        **(dict.fromkeys(_DEFERRED, (DOUBLE, actions)) if header.experts else {}),
         "prediction": (DOUBLE, prediction),
         "score": (DOUBLE, (ROWS,)),
         "accepted": (BOOL, (ROWS,)),

@@ -90,7 +90,7 @@ class BlockScorer:
             results["expected_loss"] = expected
         return Decided(self._table(block if kept is None else kept, results), _summary(decision, problems))
 
-    def _costs(self, block: Any, index: pd.RangeIndex, source: str) -> float | NDArray[np.float64]:
+    def _costs(self, block: Any, index: pd.RangeIndex, source: str) -> float | NDArray[np.float64] | None:
         """Return the cost or one for each row; raise an error if the column of costs holds anything else."""
         cost, limits = self.plan.cost, self.model.cost_range_
         if not isinstance(cost, str):
@@ -121,10 +121,14 @@ class BlockScorer:
             raise
 
     def _run(
-        self, feeds: Feeds, cost: float | NDArray[np.float64], index: pd.RangeIndex
+        self, feeds: Feeds, cost: float | NDArray[np.float64] | None, index: pd.RangeIndex
     ) -> tuple[Decision, NDArray[np.float64] | None]:
         """Return the decision and, if the model has one, the expected loss."""
         model, header, count = self.model, self.model._header, len(index)
+        if model.experts:
+            model._check_no_cost(cost)
+            deferral = model._defer(feeds, index)
+            return deferral.as_decision(), deferral.expected_loss[:, 0]
         row_cost = model._cost_of_rows(cost, np.empty((count, 0)), count)
         names = ["prediction", "score", "accepted"] + ["expected_loss"] * header.has_expected_loss
         prediction, score, accepted, *expected = model._run(feeds, row_cost, names, count)
@@ -153,7 +157,8 @@ def result_names(model: ServedModel) -> list[str]:
     """Return the names of the columns that decisions of a model have."""
     count, header = model._header.target_count, model._header
     shape = (1,) if count == 1 else (1, count)
-    decision = Decision(np.zeros(shape), [True], [0.0], 0.0, target_names=header.target_names)
+    takes = ["model"] if header.experts else None
+    decision = Decision(np.zeros(shape), [True], [0.0], 0.0, target_names=header.target_names, takes=takes)
     return [*decision.to_frame().columns, *(["expected_loss"] if header.has_expected_loss else [])]
 
 

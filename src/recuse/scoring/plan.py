@@ -99,8 +99,8 @@ class Plan:
     Attributes
     ----------
     model : ModelSource
-    cost : float or str
-        A number, or the name of a column.
+    cost : float, str or None
+        A number, or the name of a column; None if rows are deferred to experts, whose fees are the costs.
     certificate : int or None
         Number of a certificate of the model file, counted from 1.
     keep : tuple of str
@@ -116,7 +116,7 @@ class Plan:
     """
 
     model: ModelSource
-    cost: float | str
+    cost: float | str | None
     certificate: int | None = None
     keep: tuple[str, ...] = ()
     kept_as: tuple[str, ...] = ()
@@ -130,8 +130,13 @@ class Plan:
         return {**values, "model": self.model.checksum}
 
 
-def chosen_cost(model: ServedModel, cost: float | str | None, certificate: int | None) -> float | str:
-    """Return the cost that is given, or else that of the certificate or of the model: a number or a column."""
+def chosen_cost(model: ServedModel, cost: float | str | None, certificate: int | None) -> float | str | None:
+    """Return the cost that is given, or else that of the certificate or of the model: a number or a column.
+
+    It is None for a model that defers rows to experts, whose fees are the costs.
+    """
+    if model.experts and cost is None and certificate is None:
+        return None
     if certificate is not None and not 1 <= certificate <= len(model.certificates):
         count = len(model.certificates)
         raise ValueError(f"certificate must be from 1 to {count}, the number in the model file, got {certificate}")
@@ -150,7 +155,9 @@ def table_schema(model: ServedModel) -> TableSchema:
     return model.schema
 
 
-def model_columns(model: ServedModel, names: Sequence[str], cost: float | str, source: str) -> dict[str | int, str]:
+def model_columns(
+    model: ServedModel, names: Sequence[str], cost: float | str | None, source: str
+) -> dict[str | int, str]:
     """Return the name in a table of each column of the model; raise an error if columns are missing.
 
     The names of columns can be numbers, which are text in a file. A model of an array reads columns by position, so the
@@ -161,7 +168,7 @@ def model_columns(model: ServedModel, names: Sequence[str], cost: float | str, s
     model : ServedModel
     names : sequence of str
         Names of the columns of the table.
-    cost : float or str
+    cost : float, str or None
         A number, or the name of a column.
     source : str
         Name of the table in errors.

@@ -117,7 +117,7 @@ class Scorer:
         if plan.keep and like is None:
             raise ValueError("like must be a table with the columns to keep, got None")
         kept = {} if like is None else {new: like[name][:0] for name, new in zip(plan.keep, plan.kept_as, strict=True)}
-        types = {"accepted": "bool"}
+        types = {"accepted": "bool", "takes": "object"}
         results = {name: pd.Series(dtype=types.get(name, "float64")) for name in result_names(self._scorer.model)}
         frame = pd.DataFrame({**{name: cells.reset_index(drop=True) for name, cells in kept.items()}, **results})
         return frame if like is None else frame.set_axis(like.index[:0], axis=0)
@@ -125,7 +125,7 @@ class Scorer:
     @property
     def spark_schema(self) -> str:
         """The columns of the decisions with types of Spark; columns to keep come before them."""
-        types = {"accepted": "boolean"}
+        types = {"accepted": "boolean", "takes": "string"}
         return ", ".join(f"`{name}` {types.get(name, 'double')}" for name in result_names(self._scorer.model))
 
     @cached_property

@@ -132,14 +132,15 @@ def _outputs(loaded: LoadedModel) -> list[messages.TensorMetadata]:
     """Describe the tensors that a model returns."""
     info = loaded.model.info()
     count = info["targets"]["count"]
-    optional = {"expected_loss": info["has_expected_loss"], "problems": loaded.reads_rows}
+    optional = {"expected_loss": info["has_expected_loss"], "takes": bool(loaded.model.experts)}
+    optional["problems"] = loaded.reads_rows
     names = ["prediction", "accepted", "score", "cost", *(name for name, has in optional.items() if has)]
     shapes = {"prediction": [-1] if count == 1 else [-1, count]}
     return [{"name": name, "datatype": _output_type(name), "shape": shapes.get(name, [-1])} for name in names]
 
 
 def _output_type(name: str) -> messages.Datatype:
-    return "BOOL" if name == "accepted" else "BYTES" if name == "problems" else "FP64"
+    return "BOOL" if name == "accepted" else "BYTES" if name in ("problems", "takes") else "FP64"
 
 
 @dataclass(frozen=True)
@@ -282,7 +283,7 @@ def _is_matrix(tensor: _Tensor, names: list[str]) -> bool:
 def _write(decided: Decided, content: dict[str, Any]) -> Response:
     loaded, decision = decided.question.loaded, decided.decision
     values = {name: getattr(decision, name) for name in ("prediction", "accepted", "score", "cost")}
-    values["expected_loss"] = decided.expected_loss
+    values.update(expected_loss=decided.expected_loss, takes=decision.takes)
     texts = ["; ".join(f"{each['column']}: {each['problem']}" for each in row) for row in decided.problems]
     values["problems"] = np.array(texts, dtype=object)
     names = _requested(loaded, content)

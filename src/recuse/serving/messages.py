@@ -110,9 +110,10 @@ class DecisionRecord(Reasons):
     prediction: Annotated[float | list[float | None] | None, Field(description="A list if there are several targets.")]
     accepted: Annotated[bool, Field(description="Whether to use the prediction; if not, ask a person.")]
     score: float | None
-    cost: float
+    cost: float | None
     expected_loss: float | None
     expected_saving: Annotated[float | None, Field(description="What the decision saves against the other one.")]
+    takes: Annotated[str | None, Field(description="Who takes the row, if several experts could: model or a name.")]
     problems: list[Problem]
     review: Annotated[str | None, Field(description="Identifier of the row in the review queue.")]
 
@@ -159,6 +160,7 @@ class ModelDescription(TypedDict):
     serves_any_cost: bool
     cost_range: list[float] | None
     has_expected_loss: bool
+    experts: Annotated[list[str], Field(description="Who rejected rows go to, if there are several.")]
     loss: str
     targets: list[str]
     columns: list[ColumnDescription]
@@ -386,6 +388,7 @@ def records_of(decided: "Decided") -> list[DecisionRecord]:
         decision.score.tolist(),
         decision.cost.tolist(),
         [None] * len(predictions) if expected is None else expected.tolist(),
+        [None] * len(predictions) if decision.takes is None else decision.takes.tolist(),
         problems,
         decided.reviews,
         strict=True,
@@ -396,13 +399,14 @@ def records_of(decided: "Decided") -> list[DecisionRecord]:
             "prediction": finite(values[0]) if single else [finite(value) for value in values],
             "accepted": accepted,
             "score": finite(score),
-            "cost": cost,
+            "cost": finite(cost),
             "expected_loss": finite(loss),
             "expected_saving": None if loss is None else finite(cost - loss if accepted else loss - cost),
+            "takes": takes,
             "problems": problems,
             "review": review,
         }
-        for values, accepted, score, cost, loss, problems, review in rows
+        for values, accepted, score, cost, loss, takes, problems, review in rows
     ]
 
 

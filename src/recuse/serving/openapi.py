@@ -152,7 +152,7 @@ def _requests(row: dict[str, Any], cost: dict[str, float]) -> dict[str, dict[str
 
 def _cost(loaded: LoadedModel) -> dict[str, float]:
     """Return a cost for a model that has none of its own."""
-    if loaded.model.cost_ is not None:
+    if loaded.model.cost_ is not None or loaded.model.experts:
         return {}
     return {"cost": 1.0 if loaded.model.cost_range_ is None else loaded.model.cost_range_[0]}
 

@@ -105,6 +105,7 @@ def _describe(loaded: LoadedModel, *, has_queue: bool) -> messages.ModelDescript
         "serves_any_cost": any_cost,
         "cost_range": None if cost_range is None else list(cost_range),
         "has_expected_loss": info["has_expected_loss"],
+        "experts": [expert.name for expert in model.experts],
         "loss": model.loss_.name,
         "targets": info["targets"]["names"] or [f"target {place}" for place in range(info["targets"]["count"])],
         "columns": list(_describe_columns(columns)),

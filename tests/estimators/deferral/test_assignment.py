@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from recuse.estimators.deferral.assignment import assign
+from recuse.experts.assignment import assign
 
 
 def total(costs, action):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,13 @@ from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, with_weight
 from recuse.estimators.crossfitting import Sample
 from recuse.estimators.risk.model import learn_risk
 from recuse.losses import Squared, TargetLoss
+from recuse.rules.deferral import ExpertLoss
 from recuse.rules.risk import ScaledRisk
 from recuse.tabular.folds import Split, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import moments
-from recuse.threads import one_thread
 
-__all__ = ["ExpectedLoss", "default_expected_loss", "default_own_regressor", "learn_expected_loss"]
+__all__ = ["default_expected_loss", "default_own_regressor", "learn_expected_loss"]
 
 Floats = NDArray[np.float64]
 
@@ -38,27 +38,6 @@ def default_expected_loss(n_rows: int, loss: TargetLoss) -> Any:
     return RISK_MODELS["network"].build(n_rows, loss)
 
 
-@dataclass(frozen=True)
-class ExpectedLoss:
-    """The expected loss of an expert, as a function of the features and, if it is always known, of its prediction.
-
-    Attributes
-    ----------
-    risk : ScaledRisk
-    prediction : tuple of float or None
-        Mean and scale of the prediction as an input; None if it is no input.
-    """
-
-    risk: ScaledRisk
-    prediction: tuple[float, float] | None
-
-    def __call__(self, features: Floats, prediction: Floats) -> Floats:
-        """Return the expected loss (row,)."""
-        with one_thread():
-            risks = self.risk.by_fold([_inputs(features, prediction, self.prediction)])
-        return np.asarray(risks.mean(axis=0))
-
-
 def learn_expected_loss(
     part: Any,
     rows: Rows,
@@ -71,7 +50,7 @@ def learn_expected_loss(
     splits: Sequence[Split],
     random: np.random.RandomState,
     n_jobs: int | None,
-) -> tuple[ExpectedLoss, Floats]:
+) -> tuple[ExpertLoss, Floats]:
     """Cross-fit a model of the losses of an expert, to the rows that it has predicted.
 
     Parameters
@@ -93,7 +72,7 @@ def learn_expected_loss(
 
     Returns
     -------
-    ExpectedLoss
+    ExpertLoss
     ndarray of shape (row,)
         Expected losses of the rows by models that were not fitted to them.
     """
@@ -103,19 +82,13 @@ def learn_expected_loss(
         raise ValueError(f"expert {name!r} must have predictions of at least {_LEAST_ROWS} rows, got {count}")
     learned, folds = splits_of_tested([(part, part) for part in parts if len(part)])
     scale = moments(prediction[learned], rows.weight[learned]) if sees_prediction else None
-    inputs = _inputs(features[learned], prediction[learned], scale)
     error = loss.of_rows(prediction[learned] - rows.y[learned])
+    untrained = ExpertLoss(name, ScaledRisk((), 1.0), scale)
+    inputs = untrained.inputs(features[learned], prediction[learned])
     sample = Sample(inputs, error, rows.weight[learned])
     risk = learn_risk(part, sample, folds if len(folds) > 1 else None, random, n_jobs)
-    model = ExpectedLoss(risk.risk, scale)
+    model = replace(untrained, risk=risk.risk)
     expected = model(features, prediction)
     if len(folds) > 1:
         expected[learned] = risk.out_of_fold
     return model, expected
-
-
-def _inputs(features: Floats, prediction: Floats, scale: tuple[float, float] | None) -> Floats:
-    if scale is None:
-        return features
-    standard = (prediction - scale[0]) / (scale[1] or 1.0)
-    return np.column_stack([features, np.where(np.isfinite(standard), standard, 0.0)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,17 +14,20 @@ from sklearn.utils import check_random_state
 
 from recuse import losses
 from recuse.dataframes import row_index
+from recuse.decision import LOSS_SAVED
 from recuse.estimators.advice import RejectionWarning
 from recuse.estimators.base import CheckedRegressor
-from recuse.estimators.deferral.assignment import assign
-from recuse.estimators.deferral.decision import DeferralDecision
 from recuse.estimators.deferral.expected_losses import (
-    ExpectedLoss,
     default_expected_loss,
     default_own_regressor,
     learn_expected_loss,
 )
-from recuse.estimators.deferral.experts import (
+from recuse.estimators.fingerprint import fitted_fingerprint
+from recuse.estimators.risk.base import RiskBasedRegressor
+from recuse.estimators.risk.rejector import RiskRejector
+from recuse.estimators.subestimators import check_subestimator, seeded
+from recuse.experts.decision import DeferralDecision
+from recuse.experts.expert import (
     MODEL,
     capacities_of,
     fees_of,
@@ -33,12 +37,11 @@ from recuse.estimators.deferral.experts import (
     unanswered,
     without_named_columns,
 )
-from recuse.estimators.risk.base import RiskBasedRegressor
-from recuse.estimators.risk.rejector import RiskRejector
-from recuse.estimators.subestimators import check_subestimator, seeded
 from recuse.losses import LossLike
 from recuse.out_of_fold import OutOfFold
+from recuse.rules.deferral import DeferralRule, ExpertLoss
 from recuse.tabular.encoder import TableEncoder, Unseen
+from recuse.tabular.fingerprint import TrainingRows
 from recuse.tabular.folds import check_folds, folds_of
 from recuse.tabular.rows import Rows
 from recuse.validation import is_count, require
@@ -82,6 +85,8 @@ class DeferralRegressor(CheckedRegressor):
     Attributes
     ----------
     experts_ : dict of str to Expert
+    rule_ : DeferralRule
+        What it decides by; see `recuse.rules.deferral`.
     model_ : RiskRejector or AutoRejector
         The own regressor with its expected loss. Its costs are the expected losses plus fees of the best expert.
     out_of_fold_ : DataFrame
@@ -112,6 +117,10 @@ class DeferralRegressor(CheckedRegressor):
     >>> bool(measures.loc["total", "total"] < measures.loc["always model", "total"])
     True
     """
+
+    rule_: DeferralRule
+    model_: RiskBasedRegressor
+    _score_unit = LOSS_SAVED
 
     def __init__(
         self,
@@ -169,13 +178,13 @@ class DeferralRegressor(CheckedRegressor):
             fees = fees_of(self.experts_, X, table, fitting=True)
             assert rows.origin is not None
             used = rows.origin.place >= 0  # rows of weight > 0
-            self._encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
-            encoded = self._encoder.transform(rows.X)
-            expected = self._fit_experts(rows, encoded, predictions[used], cv, random)
+            encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
+            experts, expected = self._fit_experts(rows, encoder.transform(rows.X), predictions[used], cv, random)
             silent = unanswered(self.experts_, predictions[used])
             best = np.full(len(used), np.nan)
             best[used] = _best_costs(expected + fees[used], silent)
             self._fit_own(features, y, np.where(used, best, 0.0), sample_weight, groups, cv, random)
+            self.rule_ = DeferralRule(self.model_.rule_, encoder, experts)
             self.out_of_fold_ = self._out_of_fold_table(used, np.where(silent, np.nan, expected))
         return self
 
@@ -215,27 +224,22 @@ class DeferralRegressor(CheckedRegressor):
         rows = self._check_new_rows(X, fees)
         row_fees = fees_of(self.experts_, X, rows, fees, fitting=False)
         limits = capacities_of(self.experts_, len(rows), capacities)
-        prediction, own = self.model_.rule_.estimate(self.model_._check_new_rows(rows))
-        predictions = predictions_of(self.experts_, X, rows, fitting=False)
-        features = self._encoder.transform(rows)
-        others = [model(features, column) for model, column in zip(self._expected, predictions.T, strict=True)]
-        expected, all_fees = np.column_stack([own, *others]), _with_model(row_fees)
-        costs = expected + all_fees
-        for values in (costs, expected):
-            values[:, 1:][unanswered(self.experts_, predictions)] = np.inf
-        return DeferralDecision(
-            self._names,
-            assign(costs, limits),
-            np.column_stack([prediction, predictions]),
-            expected,
-            all_fees,
-            row_index(X),
-            self.loss_,
+        answers = predictions_of(self.experts_, X, rows, fitting=False)
+        prediction, expected = self.rule_.estimate(rows, answers)
+        predictions = np.column_stack([prediction, answers])
+        return DeferralDecision.assigned(
+            [*self.experts_], predictions, expected, row_fees, limits, row_index(X), self.loss_
         )
 
     @property
-    def _names(self) -> tuple[str, ...]:
-        return MODEL, *self.experts_
+    def training_rows_(self) -> TrainingRows | None:
+        """Hashes of all rows that `fit` used."""
+        return self.model_.training_rows_
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum of the parameters and the results of `fit`; models of different fits differ in it."""
+        return fitted_fingerprint(self)
 
     def _check_parameters(self) -> None:
         for name in ("regressor", "risk"):
@@ -253,8 +257,8 @@ class DeferralRegressor(CheckedRegressor):
 
     def _fit_experts(
         self, rows: Rows, features: Floats, predictions: Floats, cv: Any, random: np.random.RandomState
-    ) -> Floats:
-        """Fit the models of the experts' expected losses; return the out-of-fold ones (row, expert)."""
+    ) -> tuple[tuple[ExpertLoss, ...], Floats]:
+        """Fit the models of the experts' expected losses; also return the out-of-fold ones (row, expert)."""
         part = default_expected_loss(len(rows), self.loss_) if self.risk is None else self.risk
         splits = folds_of(rows, cv, random)
         learned = [
@@ -272,8 +276,17 @@ class DeferralRegressor(CheckedRegressor):
             )
             for (name, expert), prediction in zip(self.experts_.items(), predictions.T, strict=True)
         ]
-        self._expected: list[ExpectedLoss] = [model for model, _ in learned]
-        return np.column_stack([expected for _, expected in learned])
+        experts = tuple(
+            replace(
+                model,
+                model=expert.source if hasattr(expert.source, "predict") else None,
+                fee=expert.fee,
+                capacity=expert.capacity,
+                column=expert.source if isinstance(expert.source, str) else None,
+            )
+            for expert, (model, _) in zip(self.experts_.values(), learned, strict=True)
+        )
+        return experts, np.column_stack([expected for _, expected in learned])
 
     def _fit_own(
         self, X: Any, y: Any, cost: Floats, sample_weight: Any, groups: Any, cv: Any, random: np.random.RandomState
@@ -310,11 +323,6 @@ def _best_costs(costs: Floats, silent: NDArray[np.bool_]) -> Floats:
     """Return the cost of the cheapest expert that can take each row; the largest of these if no expert can."""
     best: Floats = np.where(silent, np.inf, costs).min(axis=1)
     return np.where(np.isinf(best), best[np.isfinite(best)].max(initial=0.0), best)
-
-
-def _with_model(fees: Floats) -> Floats:
-    """Return fees (row, action) with zeros for the model."""
-    return np.column_stack([np.zeros(len(fees)), fees])
 
 
 def _reusable(cv: Any) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from recuse.tabular.encoder import TableEncoder
 __all__ = [
     "DecisionGraph",
     "Emitted",
+    "EmittedExperts",
     "TableInputs",
     "build_decision",
     "cost_input",
@@ -24,6 +25,24 @@ __all__ = [
     "emitters",
     "table_inputs",
 ]
+
+
+@dataclass(frozen=True)
+class EmittedExperts:
+    """The experts that a rule defers rows to.
+
+    Attributes
+    ----------
+    predictions, expected_losses, fees : Value of shape (row, action)
+        Of the model, then of the experts.
+    described : tuple of mapping
+        Name, fee, capacity and column of each expert, as plain values.
+    """
+
+    predictions: Value
+    expected_losses: Value
+    fees: Value
+    described: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -39,6 +58,7 @@ class Emitted:
     expected_loss : Value of shape (row, 1) or None
     prediction_cost : float or None
         The cost of predictions without a cost, where they depend on it.
+    experts : EmittedExperts or None
     """
 
     schema: TableSchema | ImageSchema
@@ -46,6 +66,7 @@ class Emitted:
     score: Value
     expected_loss: Value | None = None
     prediction_cost: float | None = None
+    experts: EmittedExperts | None = None
 
 
 @dataclass(frozen=True)
@@ -56,12 +77,15 @@ class DecisionGraph:
     ----------
     graph : bytes
         An ONNX model. Its inputs are the columns of the table, or images, and `cost`, if the decision depends on it.
-        Its outputs are `prediction`, `score`, `accepted` and, if the estimator has one, `expected_loss`.
+        Its outputs are `prediction`, `score`, `accepted` and, if the estimator has one, `expected_loss`; with experts
+        also `predictions`, `expected_losses` and `fees` of all actions.
     schema : TableSchema or ImageSchema
     has_cost, has_expected_loss : bool
         Whether there is an input `cost`, and an output `expected_loss`.
     prediction_cost : float or None
         The cost of predictions without a cost, where they depend on it.
+    experts : tuple of mapping
+        Name, fee, capacity and column of each expert that rows are deferred to.
     """
 
     graph: bytes
@@ -69,13 +93,14 @@ class DecisionGraph:
     has_cost: bool
     has_expected_loss: bool
     prediction_cost: float | None
+    experts: tuple[Mapping[str, Any], ...]
 
 
 Emitter = Callable[[Any, GraphBuilder], Emitted]
 _Function = TypeVar("_Function", bound=Emitter)
 
 # modules with emitters, imported when a model is saved
-_MODULES = tuple(f"recuse.model_file.graph.{name}" for name in ("risk", "rcr", "selectivenet", "images"))
+_MODULES = tuple(f"recuse.model_file.graph.{name}" for name in ("risk", "rcr", "selectivenet", "images", "deferral"))
 
 _emitters: dict[type[Any], Emitter] = {}
 
@@ -115,37 +140,70 @@ def build_decision(estimator: Any) -> DecisionGraph:
     graph = GraphBuilder()
     emitted = emit(rule, graph)
     prediction, score, expected = emitted.prediction, emitted.score.squeeze(1), emitted.expected_loss
+    experts = emitted.experts
     if expected is not None:
         graph.output("expected_loss", expected.squeeze(1))
+    if experts is not None:
+        for name in ("predictions", "expected_losses", "fees"):
+            graph.output(name, getattr(experts, name))
     graph.output("prediction", prediction.squeeze(1) if prediction.shape[1] == 1 else prediction)
     graph.output("score", score)
-    graph.output("accepted", score > 0.0)
+    graph.output("accepted", score > 0.0 if experts is None else score >= 0.0)  # in a tie, no expert is asked
     return DecisionGraph(
         graph.model().SerializeToString(),
         emitted.schema,
         "cost" in graph.inputs,
         expected is not None,
         emitted.prediction_cost,
+        () if experts is None else experts.described,
     )
 
 
 @dataclass(frozen=True)
 class TableInputs:
-    """The columns of a table as inputs of a graph, and their encoding."""
+    """The columns of a table as inputs of a graph, and their encoding.
 
+    Attributes
+    ----------
+    encoder : TableEncoder
+    schema : TableSchema
+    inputs : dict of str to Value
+    encoded : EncodedTable
+    others : dict of str to Value
+        Numbers (row, 1) of columns that are no features.
+    """
+
+    encoder: TableEncoder
     schema: TableSchema
     inputs: dict[str, Value]
     encoded: EncodedTable
+    others: dict[str, Value]
+
+    def encoded_by(self, encoder: TableEncoder) -> TableInputs:
+        """Return the same columns as another encoder encodes them."""
+        return replace(self, encoder=encoder, encoded=_encoded(encoder, self.inputs))
 
 
-def table_inputs(graph: GraphBuilder, encoder: TableEncoder) -> TableInputs:
-    """Declare the columns of a table as inputs, and encode them."""
-    schema = schema_of(encoder)
+def table_inputs(graph: GraphBuilder, encoder: TableEncoder, others: Sequence[str] = ()) -> TableInputs:
+    """Declare the columns of a table as inputs, and encode them; `others` are numbers that are no features."""
+    features = schema_of(encoder)
+    schema = features.with_numbers(others)
     inputs = {name: graph.input(name, dtype, shape) for name, (dtype, shape) in schema.inputs().items()}
-    encoded = encode_table(encoder, schema, inputs)
+    count = len(features.columns)
+    if schema.matrix is not None:
+        matrix = inputs[schema.matrix]
+        numbers = {name: matrix.columns(count + place, count + place + 1) for place, name in enumerate(others)}
+        inputs = {schema.matrix: matrix.columns(0, count)}
+    else:
+        numbers = {str(column.name): inputs[column.input] for column in schema.columns[count:]}
+    return TableInputs(encoder, schema, inputs, _encoded(encoder, inputs), numbers)
+
+
+def _encoded(encoder: TableEncoder, inputs: dict[str, Value]) -> EncodedTable:
+    encoded = encode_table(encoder, schema_of(encoder), inputs)
     if encoded.features.shape[1] != encoder.n_features:
         raise AssertionError(f"the graph has {encoded.features.shape[1]} of {encoder.n_features} features")
-    return TableInputs(schema, inputs, encoded)
+    return encoded
 
 
 def cost_input(graph: GraphBuilder) -> Value:

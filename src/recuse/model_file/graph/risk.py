@@ -15,9 +15,10 @@ from recuse.model_file.graph.decision import Emitted, TableInputs, cost_input, e
 from recuse.model_file.graph.networks import member_predictions
 from recuse.model_file.graph.operators import INT64
 from recuse.model_file.graph.regressors.kernels import square_distances
+from recuse.model_file.schema import schema_of
 from recuse.rules.risk import Novelty, PowerCalibration, RiskInputs, RiskRule, ScaledRisk
 
-__all__ = ["estimate"]
+__all__ = ["estimate", "mean_risk"]
 
 
 @emits(RiskRule)
@@ -30,7 +31,7 @@ def _emit_risk(rule: RiskRule, graph: GraphBuilder) -> Emitted:
 def estimate(rule: RiskRule, table: TableInputs) -> tuple[Value, Value]:
     """Return the prediction (row, output) and the expected loss (row, 1)."""
     models, features = rule.models, table.encoded.features
-    x = raw_numbers(table.schema, table.inputs) if models.reads_rows else features
+    x = raw_numbers(schema_of(rule.encoder), table.inputs) if models.reads_rows else features
     novelty = None if models.novelty is None else _novelty(models.novelty, features)
     predictions, inputs = [], []
     for copies in zip(*models.regressors, strict=True):  # the first copies, the second ones, and so on
@@ -38,7 +39,7 @@ def estimate(rule: RiskRule, table: TableInputs) -> tuple[Value, Value]:
         mean, spread = _weighted([mean for mean, _ in each], models.weights), each[0][1]
         predictions.append(mean)
         inputs.append(_risk_inputs(models.inputs, features, novelty, mean, spread))
-    risk = _weighted([_mean(_risks(each, inputs)) for each in models.risks], models.risk_weights)
+    risk = _weighted([mean_risk(each, inputs) for each in models.risks], models.risk_weights)
     expected = _calibrated(rule.calibration, risk * rule.factor)
     if rule.surcharge is not None:
         by_column = rule.surcharge.by_column[table.encoded.columns]
@@ -85,9 +86,9 @@ def _novelty(novelty: Novelty, features: Value) -> Value:
     return (distance.mean(axis=1, keepdims=True) + novelty.floor).unary("Log")
 
 
-def _risks(risk: ScaledRisk, inputs: list[Value]) -> list[Value]:
-    """Return the scaled risks (row, 1) of every pair of model and inputs."""
-    return [convert(model, table).maximum(0.0) * risk.scale for model, table in risk.paired(inputs)]
+def mean_risk(risk: ScaledRisk, inputs: list[Value]) -> Value:
+    """Return the mean of the scaled risks (row, 1) over all pairs of model and inputs."""
+    return _mean([convert(model, table).maximum(0.0) * risk.scale for model, table in risk.paired(inputs)])
 
 
 def _calibrated(calibration: PowerCalibration, risk: Value) -> Value:

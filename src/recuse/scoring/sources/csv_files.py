@@ -30,7 +30,7 @@ def kept_types(file: CsvBlocks, keep: Sequence[str], *, words: bool) -> dict[str
 
 
 def csv_parts(
-    file: CsvBlocks, columns: Mapping[str, ColumnSchema], cost: float | str, kept: dict[str, ColumnType]
+    file: CsvBlocks, columns: Mapping[str, ColumnSchema], cost: float | str | None, kept: dict[str, ColumnType]
 ) -> Iterator[tuple[Part, pd.DataFrame, pd.DataFrame]]:
     """Yield each part with its rows and its kept columns.
 
@@ -39,7 +39,7 @@ def csv_parts(
     file : CsvBlocks
     columns : mapping of str to ColumnSchema
         The columns of the model by their names in the file.
-    cost : float or str
+    cost : float, str or None
         A number, or the name of a column.
     kept : dict of str to {"text", "int64", "float64"}
     """

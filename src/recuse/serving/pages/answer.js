@@ -36,7 +36,10 @@ function predictionText(decision, model) {
 }
 
 /** Whether the page knows the decision at another cost; at a certified threshold only the service does. */
-const followsCost = model => model.has_expected_loss && model.certificate === null;
+const followsCost = model => model.has_expected_loss && model.certificate === null && model.experts.length === 0;
+
+/** Say who takes a rejected row. */
+const askWhom = decision => `Ask ${decision.takes ?? 'an expert'}`;
 
 /** Return the decision at another cost, for models that accept a row where its expected loss is below the cost. */
 function atCost(decision, cost) {

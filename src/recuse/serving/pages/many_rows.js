@@ -85,7 +85,7 @@ function drawTable() {
 
 function tableRow(decision, place, known, fees) {
   const row = state.batch.rows[place], sent = state.batch.reviews.has(place) ? make('span', {class: 'note'}, ' sent to review') : '';
-  const verdict = decision.accepted ? ['Predict ', make('strong', {}, predictionText(decision, state.model))] : ['Ask an expert'];
+  const verdict = decision.accepted ? ['Predict ', make('strong', {}, predictionText(decision, state.model))] : [askWhom(decision)];
   return make('tr', {'data-row': place, class: decision.accepted ? 'predict' : 'expert'},
     make('td', {class: 'number'}, String(place + 1)),
     make('td', {}, make('button', {type: 'button', class: 'link', 'aria-label': `Row ${place + 1}: ${decision.accepted ? 'predict' : 'ask an expert'}, show why`}, ...verdict), sent),
@@ -110,9 +110,11 @@ function markSelected() {
 
 function download() {
   const {header, cells, decisions} = state.batch, several = state.model.targets.length > 1;
-  const names = [...(several ? state.model.targets.map(name => `prediction_${name}`) : ['prediction']), 'accepted', 'score', 'cost', 'expected_loss'];
+  const names = [...(several ? state.model.targets.map(name => `prediction_${name}`) : ['prediction']), 'accepted', 'score', 'cost', 'expected_loss',
+    ...(state.model.experts.length ? ['takes'] : [])];
   const lines = decisions.map((each, place) => [...header.map((_, column) => cells[place][column] ?? ''),
-    ...[each.prediction].flat(), each.accepted, each.score, each.cost, each.expected_loss]);
+    ...[each.prediction].flat(), each.accepted, each.score, each.cost, each.expected_loss,
+    ...(state.model.experts.length ? [each.takes] : [])]);
   const link = make('a', {download: 'decisions.csv', href: URL.createObjectURL(new Blob([csvText([[...header, ...names], ...lines])], {type: 'text/csv'}))});
   link.click();
   URL.revokeObjectURL(link.href);

@@ -86,10 +86,10 @@ function drawAnswer() {
   $('verdict').className = `verdict ${accepted ? 'predict' : 'expert'}`;
   const target = several ? '' : /^target \d+$/.test(state.model.targets[0]) ? '' : state.model.targets[0];
   $('kicker').textContent = state.selected === null ? target : `Row ${state.selected + 1}${target && ` \u00b7 ${target}`}`;
-  $('big').replaceChildren(...(accepted ? ['Predict ', make('strong', {}, predictionText(answer, state.model))] : ['Ask an expert']));
+  $('big').replaceChildren(...(accepted ? ['Predict ', make('strong', {}, predictionText(answer, state.model))] : [askWhom(answer)]));
   $('big').classList.toggle('long', several && accepted);
   $('lead').textContent = [savingSentence(answer), errorSentence(answer, state.model)].filter(Boolean).join(' ');
-  $('pill').textContent = accepted ? `Predict ${predictionText(answer, state.model)}` : 'Ask an expert';
+  $('pill').textContent = accepted ? `Predict ${predictionText(answer, state.model)}` : askWhom(answer);
   $('pill').className = `pill ${accepted ? 'predict' : 'expert'}`;
   $('scale').hidden = loss === null;
   if (loss !== null) drawScale(loss, cost);

@@ -15,7 +15,7 @@ from recuse.metrics.rows import numbers, same_length
 from recuse.validation import require
 
 if TYPE_CHECKING:
-    from recuse.estimators.deferral.decision import DeferralDecision
+    from recuse.experts.decision import DeferralDecision
 
 __all__ = ["measure"]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from recuse.estimators.deferral.measures import measure
+from recuse.decision import LOSS_SAVED, Decision
+from recuse.experts.assignment import assign
+from recuse.experts.expert import MODEL
+from recuse.experts.measures import measure
 from recuse.losses import SQUARED, TargetLoss
 
 __all__ = ["DeferralDecision"]
@@ -69,10 +72,55 @@ class DeferralDecision:
         for column in (self.action, self.predictions, self.expected_loss, self.fees):
             column.flags.writeable = False
 
+    @classmethod
+    def assigned(
+        cls,
+        experts: Sequence[str],
+        predictions: Floats,
+        expected_loss: Floats,
+        fees: Floats,
+        limits: NDArray[np.intp],
+        index: pd.Index[Any] | None = None,
+        loss: TargetLoss = SQUARED,
+    ) -> Self:
+        """Assign each row to the action with the lowest expected loss plus fee, within limits.
+
+        Parameters
+        ----------
+        experts : sequence of str
+        predictions, expected_loss : ndarray of shape (n_rows, n_actions)
+        fees : ndarray of shape (n_rows, n_experts)
+        limits : ndarray of int of shape (n_experts,)
+            Largest number of rows of each expert.
+        index, loss : optional
+            As in the decision.
+        """
+        all_fees = np.column_stack([np.zeros(len(fees)), fees])
+        action = assign(expected_loss + all_fees, limits)
+        return cls((MODEL, *experts), action, predictions, expected_loss, all_fees, index, loss)
+
+    def as_decision(self) -> Decision:
+        """Return the own predictions, accepted where the model takes the row.
+
+        The cost of a row is the lowest expected loss plus fee of an expert, and the score is how much less the own
+        expected loss is. `takes` says who takes each row.
+        """
+        cost = (self.expected_loss + self.fees)[:, 1:].min(axis=1)
+        return Decision.of_checked(
+            self.predictions[:, 0],
+            self.action == 0,
+            cost - self.expected_loss[:, 0],
+            cost,
+            self.index,
+            self.loss,
+            score_unit=LOSS_SAVED,
+            takes=self.takes,
+        )
+
     def __len__(self) -> int:
         return len(self.action)
 
-    def __getitem__(self, rows: Any) -> DeferralDecision:
+    def __getitem__(self, rows: Any) -> Self:
         """Select rows by a slice, a mask or positions; a single position gives a decision of one row."""
         if isinstance(rows, int | np.integer):
             rows = [rows]

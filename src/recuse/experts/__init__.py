@@ -1,0 +1,1 @@
+"""Experts that rows can be deferred to: their fees and capacities, and who takes each row."""
