@@ -147,6 +147,8 @@ def test_wrong_arguments(path, new):
     served = recuse.load(path)
     with pytest.raises(ValueError, match="cost has no meaning for DeferralRegressor: the fees of the experts are"):
         served.decide(new, cost=2.0)
+    with pytest.raises(ValueError, match="model must be one without experts"):
+        recuse.guarantees.certify(served, new, np.zeros(120), target=1.0, bound=2.0)
     with pytest.raises(ValueError, match="fees must be a mapping with names among"):
         served.defer(new, fees={"day": 1.0})
     with pytest.raises(ValueError, match="X must have the column 'rule'"):
@@ -182,6 +184,8 @@ def test_the_command_and_the_service_say_who_takes_each_row(path, new, tmp_path)
     assert result.exit_code == 0, result.output
     expected, _ = recuse.load(path).decide_with_expected_loss(new)
     assert [row["takes"] for row in json.loads(result.stdout)["decisions"]] == expected.takes.tolist()
+    shown = CliRunner().invoke(commands, ["inspect", str(path)])
+    assert "cheapest expert" in shown.output
     refused = CliRunner().invoke(commands, ["predict", str(path), str(tmp_path / "new.csv"), "--cost", "2"])
     assert refused.exit_code != 0
     records = json.loads(new.head(5).to_json(orient="records"))

@@ -86,6 +86,9 @@ def _cost(model: ServedModel) -> str:
             text = f"column {info['value']} of the data"
         case "range":
             text = f"any from {info['range'][0]:g} to {info['range'][1]:g}"
+        case "experts":
+            fees = ", ".join(f"{each.name} for {each.fee}" for each in model.experts)
+            return f"fee plus expected {model.loss_.name} loss of the cheapest expert: {fees}"
         case _:
             text = "one for each row, given with the data"
     other = "other costs are possible with --cost" if model.serves_any_cost else "this cost only"
@@ -96,7 +99,7 @@ def _line(column: ColumnSchema) -> tuple[list[str], str | None]:
     """Return what the training rows had in a column, as a line of a table."""
     match column.kind:
         case "number":
-            text = f"{column.low:g} to {column.high:g}"
+            text = "no feature" if column.low is None else f"{column.low:g} to {column.high:g}"
         case "date":
             text = f"{_day(column.low)} to {_day(column.high)}"
         case "category":

@@ -32,6 +32,7 @@ from recuse.guarantees.request import (
 )
 from recuse.guarantees.sequence import BoundedValues, Pilot, thresholds_to_test
 from recuse.out_of_fold import OutOfFold
+from recuse.validation import require
 
 __all__ = ["certify", "count_certified", "tail_bound"]
 
@@ -133,6 +134,9 @@ def certify(
     check_parameters(target, delta, bound, what)
     assert bound is not None
     decision: Decision = model.decide(X, cost=cost)
+    require(
+        decision.takes is None, "model", "one without experts, who take rows by their fees, not by a threshold", model
+    )
     truth = _targets(y, X, decision)
     calibration = CalibrationRows.check(model, X, truth, groups, allow_training_rows)
     stated = stated_cost(model, cost)
