@@ -782,9 +782,31 @@ def _hostile_arrays(header: Any, parts: Mapping[str, bytes]) -> dict[str, bytes]
     return {
         **{f"array: {name}": container(header, {**parts, TRAINING_HASHES: data}) for name, data in arrays.items()},
         "many nodes in few bytes": container(header, {**parts, GRAPH: nodes}),
+        "many integers in few bytes": container(
+            header, {**parts, GRAPH: _with_values(parts[GRAPH], b"\x40\1" * 2**24)}
+        ),
+        "many texts in few bytes": container(header, {**parts, GRAPH: _with_values(parts[GRAPH], b"\x4a\2ab" * 2**22)}),
         "empty": b"",
         "pickle": b"\x80\x04\x95\x10\0\0\0\0\0\0\0\x8c\x05posix\x94.",
     }
+
+
+def _with_values(graph: bytes, values: bytes) -> bytes:
+    """Return a graph with another node, whose attribute has these fields."""
+    model = onnx.load_model_from_string(graph)
+    nodes = model.graph.SerializeToString()
+    model.ClearField("graph")
+    node = _field(1, b"x") + _field(2, b"more") + _field(4, b"Transpose")
+    node += _field(5, _field(1, b"perm") + b"\xa0\1\7" + values)
+    return model.SerializeToString() + _field(7, nodes + _field(1, node))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Return a field of a message of protobuf, with a length of five bytes or less."""
+    length, digits = len(content), b""
+    while length > 127:
+        digits, length = digits + bytes([length & 127 | 128]), length >> 7
+    return bytes([number << 3 | 2]) + digits + bytes([length]) + content
 
 
 # files

@@ -264,14 +264,20 @@ def test_any_bytes_are_refused(data):
         measure_graph(data, {}, {})
 
 
+def test_many_integers_are_read_as_protobuf_reads_them():
+    values = np.resize(np.array([0, 127, 128, 2**40, -1, 3, 2**63 - 1]), 500_000).tolist()
+    attribute = onnx.AttributeProto(name="perm", type=7, ints=values).SerializeToString()
+    assert check.read_message(memoryview(attribute), check.NODE.fields[5].kind)["ints"].tolist() == values
+    for end in (b"\x40", b"\x40\xff", b"\x40" + b"\xff" * 2**21):
+        with pytest.raises(ModelFileError, match="cut off"):
+            check.read_message(memoryview(b"\x40\1" * 100 + end), check.NODE.fields[5].kind)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 300), min_size=1, max_size=200))
 def test_integers_are_read_as_protobuf_reads_them(values):
     attribute = onnx.AttributeProto(name="perm", type=7, ints=values)
-    message = (
-        next(field for field in check.MODEL.fields[7].kind.fields.values() if field.name == "node").kind.fields[5].kind
-    )
-    read = check.read_message(memoryview(attribute.SerializeToString()), message)
+    read = check.read_message(memoryview(attribute.SerializeToString()), check.NODE.fields[5].kind)
     assert read["ints"].tolist() == values
     assert (read["name"], read["type"]) == ("perm", 7)
 
@@ -280,7 +286,8 @@ def test_all_values_are_read_as_protobuf_reads_them():
     for _, parts in fuzz.models():
         expected = onnx.load_model_from_string(parts[GRAPH]).graph
         found = check.read_message(memoryview(parts[GRAPH]), check.MODEL)["graph"]
-        assert [node["op_type"] for node in found["node"]] == [node.op_type for node in expected.node]
+        nodes = [check.read_message(node, check.NODE) for node in found["node"]]
+        assert [node["op_type"] for node in nodes] == [node.op_type for node in expected.node]
         for tensor, other in zip(found["initializer"], expected.initializer, strict=True):
             np.testing.assert_array_equal(check._constant(tensor, "").value, onnx.numpy_helper.to_array(other))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from recuse.model_file.graph.operators import (
     Signature,
     infer,
 )
-from recuse.model_file.graph.wire import MODEL, read_message
+from recuse.model_file.graph.wire import MODEL, NODE, read_message
 from recuse.model_file.graph.work import elements, operations
 
 __all__ = ["MAX_BLOCK", "MAX_BLOCK_BYTES", "MAX_MEMORY", "MAX_OPERATIONS", "GraphSize", "measure_graph"]
@@ -155,14 +155,38 @@ def measure_graph(data: bytes, inputs: Declared, outputs: Declared) -> GraphSize
     for tensor in graph["initializer"]:
         _check_name(tensor.get("name", ""), signatures)
         signatures[tensor["name"]] = _constant(tensor, f"constant {tensor['name']!r}")
-    sizes = [_size(signatures[name]) for name in known]
-    work: list[tuple[int, str]] = []
-    computed = _check_nodes(graph["node"], signatures, sizes, work)
+    needs = _Needs()
+    needs.add_tensors([signatures[name] for name in known])
+    computed = _check_nodes(graph["node"], signatures, needs)
     ends = _declared("outputs", graph["output"], outputs)
     for name, (dtype, shape) in ends.items():
         if name not in computed or (signatures[name].dtype, signatures[name].shape) != (dtype, shape):
             raise _invalid(f"its output {name!r} of type {dtype} and shape {shape} is not what its nodes compute")
-    return GraphSize(_rows_at_once(len(data), graph, sizes), _total_work(work), len(work))
+    return GraphSize(_rows_at_once(len(data), needs), _total_work(needs.work), len(needs.work))
+
+
+@dataclass
+class _Needs:
+    """What the tensors and nodes of a graph need that were checked so far.
+
+    Attributes
+    ----------
+    of_rows, fixed, trees : int
+        Bytes of tensors for each row, of tensors without rows, and of trees.
+    work : list of tuple
+        Operations for each row and name of each node.
+    """
+
+    of_rows: int = 0
+    fixed: int = 0
+    trees: int = 0
+    work: list[tuple[int, str]] = field(default_factory=list)
+
+    def add_tensors(self, tensors: Sequence[Signature]) -> None:
+        """Add the bytes of tensors."""
+        sizes = [(elements(each.shape) * _SIZES[each.dtype], ROWS in each.shape) for each in tensors]
+        self.of_rows += sum(size for size, of_rows in sizes if of_rows)
+        self.fixed += sum(size for size, of_rows in sizes if not of_rows)
 
 
 def _total_work(work: Sequence[tuple[int, str]]) -> int:
@@ -177,18 +201,16 @@ def _total_work(work: Sequence[tuple[int, str]]) -> int:
     return total
 
 
-def _rows_at_once(graph_bytes: int, graph: Mapping[str, Any], sizes: Sequence[tuple[int, bool]]) -> int:
+def _rows_at_once(graph_bytes: int, needs: _Needs) -> int:
     """Return how many rows fit into the memory that a session leaves."""
-    row, fixed = (sum(size for size, of_rows in sizes if of_rows is wanted) for wanted in (True, False))
-    attributes = [each for node in graph["node"] for each in node["attribute"]]
-    trees = sum(_TREE_BYTES.get(each["name"], 0) * len(each["ints"]) for each in attributes)
-    session = int(_COPIES * graph_bytes) + trees + _NODE_BYTES * len(graph["node"]) + fixed
+    session = int(_COPIES * graph_bytes) + needs.trees + _NODE_BYTES * len(needs.work) + needs.fixed
     left = min(MAX_MEMORY - session, MAX_BLOCK_BYTES)
-    if fixed > MAX_FIXED_BYTES or row > left:
+    if needs.fixed > MAX_FIXED_BYTES or needs.of_rows > left:
         raise _invalid(
-            f"it needs {session} bytes of memory and {row} for each row, more than {MAX_MEMORY} and {MAX_BLOCK_BYTES}"
+            f"it needs {session} bytes of memory and {needs.of_rows} for each row, more than {MAX_MEMORY} and "
+            f"{MAX_BLOCK_BYTES}"
         )
-    return min(MAX_BLOCK, left // max(1, row))
+    return min(MAX_BLOCK, left // max(1, needs.of_rows))
 
 
 def _invalid(reason: str) -> ModelFileError:
@@ -260,16 +282,12 @@ def _constant(tensor: Mapping[str, Any], name: str) -> Signature:
     return Signature(dtype, shape, value.reshape(shape))
 
 
-def _check_nodes(
-    nodes: Sequence[Mapping[str, Any]],
-    signatures: dict[str, Signature],
-    sizes: list[tuple[int, bool]],
-    work: list[tuple[int, str]],
-) -> set[str]:
-    """Infer the signatures of all results in the order of the nodes; append their sizes and the work of each node."""
+def _check_nodes(nodes: Sequence[memoryview], signatures: dict[str, Signature], needs: _Needs) -> set[str]:
+    """Infer the signatures of all results in the order of the nodes; add what each node needs."""
     computed: set[str] = set()
     denormal = {name for name, each in signatures.items() if _has_denormals(each)}
-    for place, node in enumerate(nodes):
+    for place, content in enumerate(nodes):
+        node = read_message(content, NODE)
         operator = node.get("op_type", "")
         name = f"node {place} ({operator[:64]})"
         rule = OPERATORS.get(operator)
@@ -287,14 +305,15 @@ def _check_nodes(
         if not denormal.isdisjoint(node["input"]):
             count *= _DENORMAL_FACTOR
             denormal.update(node["output"] if operator in _PASS_ON else ())
-        work.append((count, name))
+        needs.work.append((count, name))
+        needs.trees += sum(size * len(attributes.get(each, ())) for each, size in _TREE_BYTES.items())
+        needs.add_tensors(results)
         if len(node["output"]) != len(results):
             raise _invalid(f"{name} has {len(node['output'])} outputs instead of {len(results)}")
         for output, signature in zip(node["output"], results, strict=True):
             _check_name(output, signatures)
             signatures[output] = signature
             computed.add(output)
-            sizes.append(_size(signature))
     return computed
 
 
@@ -305,11 +324,6 @@ def _has_denormals(signature: Signature) -> bool:
     return bool(np.any((value != 0) & (np.abs(value) < np.finfo(value.dtype).tiny)))
 
 
-def _size(signature: Signature) -> tuple[int, bool]:
-    """Return the bytes of a tensor for one row, and whether there are more for more rows."""
-    return elements(signature.shape) * _SIZES[signature.dtype], ROWS in signature.shape
-
-
 def _attributes(stored: Sequence[Mapping[str, Any]], node: str) -> dict[str, Any]:
     """Return the attributes of a node as Python values and arrays, as the builder of graphs has them."""
     attributes: dict[str, Any] = {}
@@ -318,11 +332,15 @@ def _attributes(stored: Sequence[Mapping[str, Any]], node: str) -> dict[str, Any
         kind = ATTRIBUTE_KINDS.get(name)
         if kind is None or name in attributes:
             raise _invalid(f"{node} has the attribute {name[:64]!r}, which is unknown or there twice")
-        number, field = _KINDS[kind]
+        number, wanted = _KINDS[kind]
         present = {key for key, value in each.items() if key not in ("name", "type") and not _is_empty(value)}
-        if each.get("type") != number or not present <= {field} or (kind in ("int", "float", "tensor") and not present):
+        if (
+            each.get("type") != number
+            or not present <= {wanted}
+            or (kind in ("int", "float", "tensor") and not present)
+        ):
             raise _invalid(f"{node} has the attribute {name!r} of another kind than {kind}")
-        value = each[field]
+        value = each[wanted]
         if kind == "tensor":
             value = _constant(value, f"{node}, attribute {name!r}").value
         attributes[name] = value.tolist() if name in _LISTS else value

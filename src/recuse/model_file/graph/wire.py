@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from recuse.model_file.errors import ModelFileError
 
-__all__ = ["MAX_NODES", "MODEL", "read_message"]
+__all__ = ["MAX_NODES", "MODEL", "NODE", "read_message"]
 
 # The time to open a session grows faster than the nodes: 3 s for so many.
 MAX_NODES = 10_000
-# Most inputs of a node, and most texts and integers of an attribute.
-_MAX_INPUTS, _MAX_TEXTS, _MAX_INTEGERS = 100_000, 1_000_000, 20_000_000
-# So many integers are read one by one, and further ones with numpy.
-_FEW = 32
+# Most inputs and attributes of a node, and most texts and integers of an attribute. Trees have the most of them.
+_MAX_INPUTS, _MAX_ATTRIBUTES, _MAX_TEXTS, _MAX_INTEGERS = 100_000, 13, 500_000, 2_000_000
+# So many integers are read one by one, and further ones with numpy, from so many bytes at once.
+_FEW, _PIECE = 32, 2**20
 _VARINT, _BYTES, _FIXED_32 = 0, 2, 5
 
 
@@ -65,14 +65,14 @@ _ATTRIBUTE = Message(
         20: Field("type", "int"),
     },
 )
-_NODE = Message(
+NODE = Message(
     "node",
     {
         1: Field("input", "text", _MAX_INPUTS),
         2: Field("output", "text", 2),
         3: Field("name", "text"),
         4: Field("op_type", "text"),
-        5: Field("attribute", _ATTRIBUTE, 32),
+        5: Field("attribute", _ATTRIBUTE, _MAX_ATTRIBUTES),
         7: Field("domain", "text"),
     },
 )
@@ -84,7 +84,8 @@ _VALUE = Message("input or output", {1: Field("name", "text"), 2: Field("type", 
 _GRAPH = Message(
     "graph",
     {
-        1: Field("node", _NODE, MAX_NODES),
+        # Each node is read when it is checked, so that the values of one node are in memory at a time.
+        1: Field("node", "bytes", MAX_NODES),
         2: Field("name", "text"),
         5: Field("initializer", _TENSOR, 2 * MAX_NODES),
         11: Field("input", _VALUE, MAX_NODES),
@@ -127,9 +128,7 @@ def read_message(data: memoryview, message: Message) -> dict[str, Any]:
         if field.kind == "int" and field.most > 1:
             if len(result[field.name]):
                 raise _invalid(message, f"has values of the field {field.name} in two places")
-            result[field.name], place = _integers(data, place, tag, message)
-            if len(result[field.name]) > field.most:
-                raise _invalid(message, f"has more than {field.most} values of the field {field.name}")
+            result[field.name], place = _integers(data, place, field, message)
             continue
         value, place = _value(data, after, field, message)
         if field.most == 1:
@@ -195,22 +194,30 @@ def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-def _integers(data: memoryview, place: int, tag: int, message: Message) -> tuple[NDArray[np.int64], int]:
-    """Return the integers of all fields with this tag that follow one another, and the place after them."""
-    first: list[int] = []
+def _integers(data: memoryview, place: int, field: Field, message: Message) -> tuple[NDArray[np.int64], int]:
+    """Return the integers of all fields with the tag at a place that follow one another, and the place after them."""
+    tag, first = data[place], list[int]()
     while place < len(data) and data[place] == tag and len(first) < _FEW:
         number, place = _varint(data, place + 1, message)
         first.append(_signed(number))
-    values = np.array(first, dtype=np.int64)
-    if place < len(data) and data[place] == tag:
-        rest, place = _many_integers(data, place, tag, message)
-        values = np.concatenate([values, rest])
-    return values, place
+    pieces, count = [np.array(first, dtype=np.int64)], len(first)
+    while place < len(data) and data[place] == tag and count <= field.most:
+        values, length = _many_integers(data[place : place + _PIECE], tag, message)
+        if length == 0:
+            raise _invalid(message, "has a number that is cut off")
+        pieces.append(values)
+        place, count = place + length, count + len(values)
+    if count > field.most:
+        raise _invalid(message, f"has more than {field.most} values of the field {field.name}")
+    return np.concatenate(pieces), place
 
 
-def _many_integers(data: memoryview, place: int, tag: int, message: Message) -> tuple[NDArray[np.int64], int]:
-    """Read many integers at once: numbers end at bytes below 128, and every second number is the tag."""
-    taken = np.frombuffer(data, dtype=np.uint8)[place : place + 12 * _MAX_INTEGERS]
+def _many_integers(data: memoryview, tag: int, message: Message) -> tuple[NDArray[np.int64], int]:
+    """Read the integers that are complete, and the length of their bytes.
+
+    Numbers end at bytes below 128, and every second number is the tag.
+    """
+    taken = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(taken < 128)
     ends = ends[: len(ends) // 2 * 2]
     starts = np.concatenate([np.array([0], dtype=ends.dtype), ends[:-1] + 1])
@@ -226,7 +233,4 @@ def _many_integers(data: memoryview, place: int, tag: int, message: Message) -> 
         longer = length > byte
         part = taken[start[longer] + byte].astype(np.uint64) & np.uint64(127)
         values[longer] |= part << np.uint64(7 * byte)
-    after = place + (int(end[-1]) + 1 if count else 0)
-    if after < len(data) and data[after] == tag:
-        raise _invalid(message, "has a number that is cut off")
-    return values.view(np.int64), after
+    return values.view(np.int64), int(end[-1]) + 1 if count else 0
