@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 __all__ = [
     "ADMIN_KEY",
     "Key",
-    "Keys",
     "RateLimit",
     "Role",
+    "digest",
     "host_is_allowed",
     "is_loopback",
     "is_other_site",
@@ -74,7 +74,7 @@ class Key:
     @classmethod
     def of(cls, name: str, role: Role, text: str) -> Key:
         """Return the key with this text."""
-        return cls(name, role, _digest(text.encode()))
+        return cls(name, role, digest(text.encode()))
 
     def may(self, role: Role | None) -> bool:
         """Whether the key allows what a role allows; None is what every key allows."""
@@ -82,31 +82,6 @@ class Key:
 
 
 ADMIN_KEY = "the API key"  # name of the one key of a service without a file of keys
-
-
-class Keys:
-    """The keys of a service.
-
-    Parameters
-    ----------
-    keys : iterable of Key
-
-    Examples
-    --------
-    >>> keys = Keys([Key.of("shop", Role.SCORE, "open sesame")])
-    >>> keys.find(b"open sesame").name, keys.find(b"open")
-    ('shop', None)
-    """
-
-    def __init__(self, keys: Iterable[Key]) -> None:
-        self._keys = {key.digest: key for key in keys}
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def find(self, given: bytes) -> Key | None:
-        """Return the key with this text; the time that it takes tells nothing about other keys."""
-        return self._keys.get(_digest(given))
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
@@ -289,5 +264,6 @@ def _host_and_port(url: str) -> tuple[str, int | None]:
         return "", None
 
 
-def _digest(key: bytes) -> bytes:
+def digest(key: bytes) -> bytes:
+    """Return the digest of a key; the time to find one among digests tells nothing about the keys."""
     return hashlib.sha256(key).digest()

@@ -1,27 +1,31 @@
-"""From the body of a request to decisions and back: the steps that all protocols share."""
+"""From the body of a request to decisions and back: the steps that all protocols share, and threads for long ones."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from fastapi import Request, Response
 from numpy.typing import NDArray
+from starlette.requests import ClientDisconnect
 
 from recuse.decision import Decision
 from recuse.serving.errors import RequestError
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.row_problems import Problem
-from recuse.serving.waiting import Caller, run_in_thread
 
 if TYPE_CHECKING:
     from starlette.datastructures import State
 
 
-__all__ = ["Decided", "Question", "decide_body", "find_model", "respond"]
+__all__ = ["Caller", "Decided", "Question", "decide_body", "find_model", "respond"]
+
+Result = TypeVar("Result")
 
 _INLINE_BYTES = 4096  # smaller bodies take less time than handing them to a thread
 _INLINE_OPERATIONS = 5_000_000  # about 5 ms, for which other requests can wait
@@ -108,13 +112,13 @@ async def decide_body(request: Request, read: Callable[[bytes], Question]) -> De
     body = await request.body()
     if len(body) > _INLINE_BYTES:
         threads = state.threads if len(body) <= _LARGE_BYTES else state.large
-        decided = await run_in_thread(request, threads, partial(_read_and_decide, read, body))
+        decided = await _run_in_thread(request, threads, partial(_read_and_decide, read, body))
     else:
         question = _read(read, body)
         if question.count * question.loaded.model.operations_per_row <= _INLINE_OPERATIONS:
             decided = _decide(question, Caller())
         else:
-            decided = await run_in_thread(request, state.threads, partial(_decide, question))
+            decided = await _run_in_thread(request, state.threads, partial(_decide, question))
     if state.queue is not None and decided.question.record and decided.question.loaded.reads_rows:
         decided.reviews[:] = await _record(state, decided)
     state.metrics.add(decided)
@@ -132,7 +136,7 @@ async def respond(request: Request, decided: Decided, write: Callable[[Decided],
         caller.check()
         return write(decided)
 
-    return await run_in_thread(request, request.app.state.threads, write_if_awaited)
+    return await _run_in_thread(request, request.app.state.threads, write_if_awaited)
 
 
 async def _record(state: State, decided: Decided) -> list[str | None]:
@@ -215,3 +219,57 @@ def _decide_blocks(question: Question, caller: Caller) -> tuple[Decision, NDArra
         blocks.append(loaded.decide(block, cost[rows] if isinstance(cost, list) else cost))
     decisions, losses = zip(*blocks, strict=True)
     return Decision.concatenate(decisions), None if losses[0] is None else np.concatenate(losses)
+
+
+class Caller:
+    """Whether somebody still waits for the answer to a request; work asks between its steps.
+
+    Examples
+    --------
+    >>> caller = Caller()
+    >>> caller.check()
+    >>> caller.gone = True
+    >>> caller.check()
+    Traceback (most recent call last):
+    starlette.requests.ClientDisconnect
+    """
+
+    def __init__(self) -> None:
+        self.gone = False
+
+    def check(self) -> None:
+        """Raise a ClientDisconnect if nobody waits any more."""
+        if self.gone:
+            raise ClientDisconnect
+
+
+async def _run_in_thread(request: Request, threads: Executor, work: Callable[[Caller], Result]) -> Result:
+    """Return the result of work; tell it when the request has timed out or its connection is closed.
+
+    Parameters
+    ----------
+    request : Request
+        Its body must have been read.
+    threads : Executor
+    work : callable
+        Is called with a `Caller`.
+    """
+    caller = Caller()
+    working = asyncio.wrap_future(threads.submit(work, caller))
+    closing = asyncio.ensure_future(_closed(request))
+    try:
+        await asyncio.wait((working, closing), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        caller.gone = True
+        working.cancel()
+        closing.cancel()
+        del working  # it has the error, which has this frame: a circle that would keep the body until a collection
+
+
+async def _closed(request: Request) -> None:
+    """Return when the connection of a request is closed."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

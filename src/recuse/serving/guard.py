@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recuse.serving.access import Key, Keys, RateLimit, host_is_allowed, is_other_site, role_for
+from recuse.serving.access import Key, RateLimit, digest, host_is_allowed, is_other_site, role_for
 from recuse.serving.errors import DEFAULT_HEADERS, RequestError, error_response
 from recuse.serving.settings import Settings
 
@@ -115,16 +115,13 @@ class Guard:
         self._settings = settings
         self._observe = observe
         self._refusals = refusals
-        self._keys = Keys(settings.all_keys)
+        self._keys = {key.digest: key for key in settings.all_keys}
         self._rates = None if settings.rate_limit is None else RateLimit(settings.rate_limit)
         self._at_work = 0
         self._bodies = _BodiesAtWork(settings.max_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         if scope["method"] == "HEAD":  # as GET; the server sends no body
             scope = {**scope, "method": "GET"}
         started, exchange = perf_counter(), _Exchange(scope, receive, send, self._bodies)
@@ -180,13 +177,13 @@ class Guard:
 
     def _checked_key(self, path: str, headers: Mapping[str, str], client: Any) -> Key | None:
         """Return the key of a request; raise a RequestError if it may not have an answer."""
-        key = self._keys.find(_given_key(headers)) if len(self._keys) else None
+        key = self._keys.get(digest(_given_key(headers))) if self._keys else None
         if self._rates is not None:
             wait = self._rates.wait_for(client[0] if client and key is None else key)
             if wait:
                 sentence = f"at most {self._settings.rate_limit:g} requests per second are answered: try again later"
                 raise RequestError(429, sentence, {"Retry-After": str(math.ceil(wait))}, reason="rate")
-        if key is None and len(self._keys):
+        if key is None and self._keys:
             rule = "the request needs a key, in the header Authorization: Bearer KEY or X-API-Key: KEY"
             raise RequestError(401, rule, {"WWW-Authenticate": "Bearer"}, reason="key")
         role = role_for(path)
