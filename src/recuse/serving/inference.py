@@ -95,16 +95,18 @@ async def infer(request: Request, name: str, version: str | None = None) -> Resp
     if "inference-header-content-length" in request.headers:
         raise RequestError(415, _NOT_JSON)
     content: dict[str, Any] = {}
+    names: list[str] = []
 
     def read(body: bytes) -> Question:
         content.update(_checked(parse_json(body, nan_is_missing=True, limits=limits)))
         lenient = check_lenient(content.get("parameters", {}).get("lenient", False))
         question = _question(RowReading(loaded, limits, lenient), content)
+        names.extend(_requested(loaded, content))
         del content["inputs"]  # the answer does not depend on them, and they are large
         return question
 
     decided = await decide_body(request, read)
-    return await respond(request, decided, lambda decided: _write(decided, content))
+    return await respond(request, decided, lambda decided: _write(decided, content, names))
 
 
 def _inputs(loaded: LoadedModel) -> list[messages.TensorMetadata]:
@@ -175,7 +177,6 @@ def _checked(content: Any) -> dict[str, Any]:
 def _question(reading: RowReading, content: dict[str, Any]) -> Question:
     loaded = reading.loaded
     tensors = _tensors(content.get("inputs"), _shape_check(reading))
-    _requested(loaded, content)
     cost = content.get("parameters", {}).get("cost")
     if "cost" not in loaded.column_names:
         cost = next((tensor.cells for tensor in tensors if tensor.name == "cost"), cost)
@@ -280,13 +281,12 @@ def _is_matrix(tensor: _Tensor, names: list[str]) -> bool:
     return tensor.shape[1] != 1 or (len(names) == 1 and tensor.name != names[0])
 
 
-def _write(decided: Decided, content: dict[str, Any]) -> Response:
+def _write(decided: Decided, content: dict[str, Any], names: list[str]) -> Response:
     loaded, decision = decided.question.loaded, decided.decision
     values = {name: getattr(decision, name) for name in ("prediction", "accepted", "score", "cost")}
     values.update(expected_loss=decided.expected_loss, takes=decision.takes)
     texts = ["; ".join(f"{each['column']}: {each['problem']}" for each in row) for row in decided.problems]
     values["problems"] = np.array(texts, dtype=object)
-    names = _requested(loaded, content)
     if not content.get("outputs") and not any(texts):
         names = [name for name in names if name != "problems"]  # most rows have none
     answer: messages.InferAnswer = {
