@@ -73,7 +73,7 @@ def run(
     new = test[~is_copy(X, test, train)]
     expected, error = model.expected_loss(take(X, new)), (model.predict(take(X, new)) - y[new]) ** 2
     rows = pd.DataFrame({"expected": expected / unit, "observed": error / unit})
-    return rows, {"power": model._calibration.power, "factor": model._fold_mean.factor}
+    return rows, {"power": model.rule_.calibration.power, "factor": model.rule_.factor}
 
 
 def out_of_fold_loss(model: Any) -> float:

@@ -126,7 +126,7 @@ def test_out_of_fold_rows_suffice_to_choose_a_threshold(quick):
     assert list(table.columns) == ["target", "prediction", "expected_loss", "cost", "score"]
     np.testing.assert_allclose(table["target"], Y)  # in the order of the rows given
     np.testing.assert_allclose(table["score"], table["cost"] - table["expected_loss"])
-    error = quick._fold_mean.factor * (table["target"] - table["prediction"]) ** 2
+    error = quick.rule_.factor * (table["target"] - table["prediction"]) ** 2
     paid = np.where(table["score"] > 0, error, table["cost"])
     assert paid.mean() == pytest.approx(quick.leaderboard_.query("name == 'blend'")["rcr_loss"].item())
 
