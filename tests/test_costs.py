@@ -202,3 +202,41 @@ def test_errors_name_the_row_by_position_and_label():
 def test_dates_and_complex_numbers_are_no_costs(dates):
     with pytest.raises(ValueError, match=r"^cost must be numeric, got (datetime64|complex)"):
         costs.resolve(dates, None, 1)
+
+
+class TestCostOfRows:
+    TABLE = pd.DataFrame({"a": [1.0, 2.0], "fee": [3.0, 4.0]})
+
+    def chosen(self, cost, fitted=2.0, cost_range=None, serves_any_cost=True):
+        rows = self.TABLE[["a"]].to_numpy()  # checked, and without the column of the cost
+        given = {"fitted": fitted, "cost_range": cost_range, "serves_any_cost": serves_any_cost, "name": "Model"}
+        return costs.cost_of_rows(cost, self.TABLE, rows, **given).tolist()
+
+    def test_the_cost_is_the_one_passed_or_else_that_of_the_model(self):
+        assert self.chosen(None) == [2.0, 2.0]
+        assert self.chosen(None, serves_any_cost=False) == [2.0, 2.0]
+        assert self.chosen([5.0, 6.0]) == [5.0, 6.0]
+        assert self.chosen("fee") == [3.0, 4.0]
+        assert self.chosen(None, fitted="fee") == [3.0, 4.0]
+        assert self.chosen(lambda rows: 2 * rows[:, 0]) == [2.0, 4.0]
+
+    def test_costs_of_training_rows_are_not_those_of_new_rows(self):
+        for fitted in (None, [5.0, 6.0]):
+            with pytest.raises(ValueError, match=r"^Model was fitted with one cost per row, so new rows need theirs"):
+                self.chosen(None, fitted=fitted)
+        assert self.chosen(1.0, fitted=[5.0, 6.0], serves_any_cost=False) == [1.0, 1.0]
+
+    def test_a_model_for_one_cost_decides_at_that_cost_only(self):
+        assert self.chosen([2.0, 2.0], serves_any_cost=False) == [2.0, 2.0]
+        with pytest.raises(ValueError, match=r"^Model was fitted for cost 2\.0 and cannot decide at cost 9\.0: fit it"):
+            self.chosen([2.0, 9.0], serves_any_cost=False)
+
+    def test_a_model_for_a_range_decides_within_it(self):
+        assert self.chosen([3.0, 4.0], cost_range=(3.0, 4.0)) == [3.0, 4.0]
+        assert self.chosen("fee", cost_range=(3.0, 4.0)) == [3.0, 4.0]
+        with pytest.raises(ValueError, match=r"^the model was fitted for every cost from 3\.0 to 4\.0, so a decision"):
+            self.chosen(None, cost_range=(3.0, 4.0))
+        for cost in ([3.0, 2.9], [4.0, 4.1]):
+            message = rf"^cost must be within 3\.0 to 4\.0, the range .*, got {cost[1]} at row 1$"
+            with pytest.raises(ValueError, match=message):
+                self.chosen(cost, cost_range=(3.0, 4.0))
