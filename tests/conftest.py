@@ -15,6 +15,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config):
+    """Let tests train for a few epochs only; in pyproject.toml, this would import recuse before coverage starts."""
+    config.addinivalue_line("filterwarnings", "ignore::recuse.estimators.advice.RejectionWarning")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Spare the garbage collector the modules: their millions of objects stay until the end."""
