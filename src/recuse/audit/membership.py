@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recuse.dataframes import aligned, is_frame, is_pandas
 from recuse.tabular.cells import Kind, kind_of, read_dates, read_levels, read_numbers, zone_of
 
-__all__ = ["Group", "Levels", "levels_of", "pooled", "read_groups"]
+__all__ = ["Levels", "RowGroup", "levels_of", "pooled", "read_groups"]
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.intp]
@@ -35,7 +35,7 @@ class Levels:
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """The rows of one group; `pooled` is the number of small groups that it replaces, 0 if it is none of these."""
 
     column: str
@@ -46,7 +46,7 @@ class Group:
 
 def read_groups(
     group: Any, index: pd.Index[Any] | None, n_rows: int, *, bins: int, min_rows: int, intersections: int
-) -> list[Group]:
+) -> list[RowGroup]:
     """Return the groups of all columns, and of the intersections of up to that many columns.
 
     Examples
@@ -85,17 +85,17 @@ def levels_of(column: pd.Series[Any], bins: int) -> Levels:
     return Levels(str(column.name), result, [*names, _free(MISSING, names)] if has_missing else names, has_missing)
 
 
-def pooled(levels: Levels, min_rows: int) -> Iterator[Group]:
+def pooled(levels: Levels, min_rows: int) -> Iterator[RowGroup]:
     """Return the groups of a column; those with fewer rows are one group, except for the missing values."""
     counts = np.bincount(levels.codes, minlength=len(levels.labels))
     small = counts < min_rows
     if levels.has_missing:
         small[-1] = False
     for place in np.flatnonzero(~small & (counts > 0)):
-        yield Group(levels.column, levels.labels[place], levels.codes == place)
+        yield RowGroup(levels.column, levels.labels[place], levels.codes == place)
     few = np.flatnonzero(small & (counts > 0))
     if len(few):
-        yield Group(levels.column, _free(OTHER, levels.labels), np.isin(levels.codes, few), len(few))
+        yield RowGroup(levels.column, _free(OTHER, levels.labels), np.isin(levels.codes, few), len(few))
 
 
 def _as_frame(values: Any) -> pd.DataFrame:

@@ -113,7 +113,7 @@ def drift(
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _ColumnShift:
     line: dict[str, Any]
     distance_p: float
     missing_p: float
@@ -157,7 +157,7 @@ def _decision_pairs(past: DecisionLike, today: DecisionLike) -> list[tuple[str, 
     return [("decision: score", score[0], score[1]), ("decision: rejected", rejected[0], rejected[1])]
 
 
-def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int, seed: int) -> _Comparison:
+def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int, seed: int) -> _ColumnShift:
     from recuse.tabular.cells import Kind, kind_of
 
     if past.isna().all():
@@ -182,7 +182,7 @@ def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int
         "new": new,
         "new_categories": new_categories,
     }
-    return _Comparison(line, p, _missing_p(*gaps))
+    return _ColumnShift(line, p, _missing_p(*gaps))
 
 
 def _measured(past: pd.Series[Any], today: pd.Series[Any], dates: bool) -> tuple[Floats, Floats]:

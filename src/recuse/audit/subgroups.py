@@ -19,7 +19,7 @@ from recuse.validation import check_count, is_count, require
 if TYPE_CHECKING:
     import pandas as pd
 
-    from recuse.audit.membership import Group
+    from recuse.audit.membership import RowGroup
 
 __all__ = ["groups"]
 
@@ -123,7 +123,7 @@ def groups(
     require(isinstance(intersections, bool) or is_count(intersections), "intersections", "a bool or an int >= 1",
             intersections)  # fmt: skip
     depth = 2 if intersections is True else int(intersections)
-    rows = _Rows.of(decision, y)
+    rows = _MeasuredRows.of(decision, y)
     index = getattr(decision, "index", None)
     found = read_groups(group, index, len(rows.error), bins=bins, min_rows=min_rows, intersections=depth)
     draws = draws_needed(n_permutations, 2 * len(found), level, len(rows.error))
@@ -138,7 +138,7 @@ def groups(
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _MeasuredRows:
     """What is measured of each row."""
 
     rejected: Flags
@@ -148,7 +148,7 @@ class _Rows:
     loss: str
 
     @classmethod
-    def of(cls, decision: DecisionLike, y: Any) -> _Rows:
+    def of(cls, decision: DecisionLike, y: Any) -> _MeasuredRows:
         from recuse import losses
 
         loss = losses.get(getattr(decision, "loss", "squared"))
@@ -174,7 +174,7 @@ class _Rows:
     def overall(self) -> dict[str, float]:
         return {name: _mean(values[among]) for name, (values, among) in self.measures().items()}
 
-    def line(self, group: Group, confidence: float) -> dict[str, Any]:
+    def line(self, group: RowGroup, confidence: float) -> dict[str, Any]:
         count = int(group.rows.sum())
         line: dict[str, Any] = {"column": group.column, "group": group.label, "pooled_groups": group.pooled}
         line |= {"rows": count, "share": count / len(group.rows)}
@@ -186,7 +186,7 @@ class _Rows:
             line[f"{name}_difference"] = mean - _mean(values[among & ~group.rows])
         return line
 
-    def tests(self, group: Group, draws: int, seed: list[int]) -> tuple[float, float]:
+    def tests(self, group: RowGroup, draws: int, seed: list[int]) -> tuple[float, float]:
         """Return the p-values of both questions before adjustment, NaN if there is nothing to compare with."""
         if group.rows.all():
             return np.nan, np.nan

@@ -15,7 +15,7 @@ Features = TypeVar("Features", bound=Sized, covariant=True)
 Target = TypeVar("Target", bound=Sized, covariant=True)
 
 
-class Table(Protocol[Features, Target]):
+class Splittable(Protocol[Features, Target]):
     """Anything with features `X` and a target `y` of equal length."""
 
     @property
@@ -28,7 +28,7 @@ class Table(Protocol[Features, Target]):
 
 
 def split(
-    dataset: Table[Features, Target], repeat: int
+    dataset: Splittable[Features, Target], repeat: int
 ) -> tuple[tuple[Features, Target], tuple[Features, Target], tuple[Features, Target]]:
     """Split a table at random into train (60 %), validation (20 %) and test (20 %).
 
@@ -62,7 +62,7 @@ def split(
     return _take(dataset, train), _take(dataset, validation), _take(dataset, test)
 
 
-def _count_rows(dataset: Table[Features, Target]) -> int:
+def _count_rows(dataset: Splittable[Features, Target]) -> int:
     n_rows, n_targets = len(dataset.X), len(dataset.y)
     if n_rows != n_targets:
         raise ValueError(f"X and y must have equal length, got {n_rows} and {n_targets}")
@@ -71,5 +71,5 @@ def _count_rows(dataset: Table[Features, Target]) -> int:
     return n_rows
 
 
-def _take(dataset: Table[Features, Target], rows: npt.NDArray[np.int64]) -> tuple[Features, Target]:
+def _take(dataset: Splittable[Features, Target], rows: npt.NDArray[np.int64]) -> tuple[Features, Target]:
     return _safe_indexing(dataset.X, rows), _safe_indexing(dataset.y, rows)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from recuse.files.atomic import check_writable, new_file
 from recuse.row_hashes import hashes_in_any_order
 
-__all__ = ["FILE_NAME", "Attempt", "AttemptLog", "Question", "share_of_delta"]
+__all__ = ["FILE_NAME", "Attempt", "AttemptLog", "HashedQuestion", "share_of_delta"]
 
 Hashes = NDArray[np.uint64]
 
@@ -60,7 +60,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class HashedQuestion:
     """What is to be certified, and of which rows, as hashes.
 
     Attributes
@@ -148,7 +148,7 @@ class AttemptLog:
                 "writable, or give attempts= the path of another file"
             ) from error
 
-    def attempt(self, question: Question, delta: float) -> Attempt:
+    def attempt(self, question: HashedQuestion, delta: float) -> Attempt:
         """Return the number and the level of an attempt; those of the same question if it was asked before."""
         for entry in self._values["attempts"]:
             if entry["question"] == question.key:
@@ -168,7 +168,7 @@ class AttemptLog:
             return Attempt(number, delta, min(number * delta, 1.0))
         return Attempt(number, delta * share_of_delta(number), delta)
 
-    def record(self, question: Question, attempt: Attempt, result: str) -> None:
+    def record(self, question: HashedQuestion, attempt: Attempt, result: str) -> None:
         """Note an attempt and its result, unless the question was asked before."""
         if any(entry["question"] == question.key for entry in self._values["attempts"]):
             return
@@ -200,7 +200,7 @@ class AttemptLog:
     def _digest(self, data: bytes) -> str:
         return hashlib.blake2b(data, key=bytes.fromhex(self._values["key"]), digest_size=16).hexdigest()
 
-    def _sketch(self, question: Question) -> dict[str, str]:
+    def _sketch(self, question: HashedQuestion) -> dict[str, str]:
         """Return the smallest keyed hashes of each kind: a random sample of the rows, alike in sets that share rows."""
         key, sketch = bytes.fromhex(self._values["key"]), {}
         for name, hashes in question.hashes.items():

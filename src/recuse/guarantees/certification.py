@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from recuse.costs import Cost
 from recuse.dataframes import aligned, aligned_columns, float_array, row_index, row_name
 from recuse.decision import Decision
-from recuse.guarantees.attempts import FILE_NAME, Attempt, AttemptLog, Question
+from recuse.guarantees.attempts import FILE_NAME, Attempt, AttemptLog, HashedQuestion
 from recuse.guarantees.betting import refutes
 from recuse.guarantees.calibration_rows import CalibrationRows
 from recuse.guarantees.certificate import CannotCertify, Certificate, What, needed_rows
 from recuse.guarantees.refusal import refusal
 from recuse.guarantees.request import (
     BoundWarning,
-    Request,
+    CertificationRequest,
     ScoredRows,
     check_parameters,
     cost_limit,
@@ -141,13 +141,15 @@ def certify(
     calibration = CalibrationRows.check(model, X, truth, groups, allow_training_rows)
     stated = stated_cost(model, cost)
     limit = cost_limit(what, stated, cost_bound, bound, decision)
-    request = Request(what, float(target), float(delta), float(bound), limit, Attempt(1, float(delta), float(delta)))
+    request = CertificationRequest(
+        what, float(target), float(delta), float(bound), limit, Attempt(1, float(delta), float(delta))
+    )
     loss = decision.loss.of_rows(decision.prediction - truth)
     _warn_of_bound(bound, loss)
     order, draw = calibration.order(decision.score, loss, decision.cost)
     rows = ScoredRows(decision.score[order], loss[order], decision.cost[order], draw if calibration.grouped else None)
     pilot, tested = _divided(rows, _out_of_fold(model, cost, stated))
-    trial = _Trial(model, request, calibration, rows, pilot, tested, decision.loss.name, stated, cost)
+    trial = _ReadyRequest(model, request, calibration, rows, pilot, tested, decision.loss.name, stated, cost)
     result = trial.counted(_place_of_attempts(model, attempts))
     if isinstance(result, CannotCertify):
         raise result
@@ -155,11 +157,11 @@ def certify(
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class _ReadyRequest:
     """A checked question, ready to be tested."""
 
     model: Any
-    request: Request
+    request: CertificationRequest
     calibration: CalibrationRows
     rows: ScoredRows
     pilot: ScoredRows
@@ -177,7 +179,7 @@ class _Trial:
             log.record(question, attempt, "refused" if isinstance(result, CannotCertify) else "certified")
         return result
 
-    def question(self) -> Question:
+    def question(self) -> HashedQuestion:
         """Return what the answer depends on. Numbers count as float32, so that rounding makes no other question."""
         request, rows, fingerprint = self.request, self.rows, str(self.model.fingerprint)
         asked = (request.what, request.target, request.delta, request.bound, request.cost_bound, self.stated)
@@ -188,7 +190,7 @@ class _Trial:
             digest.update(rows.draw.astype("<i8").tobytes())
         calibration = self.calibration
         hashes = {"rows": calibration.parts.rows, "given": calibration.given, "targets": calibration.targets}
-        return Question(digest.hexdigest(), fingerprint, request.target, calibration.fingerprint, hashes)
+        return HashedQuestion(digest.hexdigest(), fingerprint, request.target, calibration.fingerprint, hashes)
 
     def result(self) -> Certificate | CannotCertify:
         """Test the thresholds."""

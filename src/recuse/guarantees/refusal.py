@@ -8,12 +8,12 @@ import numpy as np
 
 from recuse.guarantees.betting import bets_to_choose_from
 from recuse.guarantees.certificate import CannotCertify, needed_rows
-from recuse.guarantees.request import Request, ScoredRows
+from recuse.guarantees.request import CertificationRequest, ScoredRows
 
 __all__ = ["refusal"]
 
 
-def refusal(request: Request, rows: ScoredRows, threshold: float) -> CannotCertify:
+def refusal(request: CertificationRequest, rows: ScoredRows, threshold: float) -> CannotCertify:
     """Return the error for rows at the first threshold, with what it would take."""
     accepted = rows.score > threshold
     values, level = request.values(rows), request.attempt.level
@@ -44,7 +44,7 @@ def refusal(request: Request, rows: ScoredRows, threshold: float) -> CannotCerti
     return CannotCertify(f"{start}: {seen}; {hint}, and about {total:,} with such losses", least, total)
 
 
-def _of_attempt(request: Request) -> str:
+def _of_attempt(request: CertificationRequest) -> str:
     attempt = request.attempt
     if attempt.number == 1 or attempt.level == request.delta:  # the level is not corrected for earlier attempts
         return ""

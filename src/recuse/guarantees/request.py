@@ -17,7 +17,15 @@ from recuse.guarantees.certified_model import CostGiven
 from recuse.guarantees.sequence import BoundedValues
 from recuse.validation import is_rate, require
 
-__all__ = ["BoundWarning", "Request", "ScoredRows", "check_parameters", "cost_limit", "how_given", "stated_cost"]
+__all__ = [
+    "BoundWarning",
+    "CertificationRequest",
+    "ScoredRows",
+    "check_parameters",
+    "cost_limit",
+    "how_given",
+    "stated_cost",
+]
 
 Floats = NDArray[np.float64]
 
@@ -88,7 +96,7 @@ class ScoredRows:
 
 
 @dataclass(frozen=True)
-class Request:
+class CertificationRequest:
     """What is to be certified, at the level of an attempt; the other attributes are those of a certificate."""
 
     what: What

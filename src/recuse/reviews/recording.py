@@ -69,7 +69,7 @@ class Recording:
     ids: Sequence[str | None] | None
     share: float
 
-    def prepared(self) -> _Rows:
+    def prepared(self) -> _ReadyRecording:
         """Draw accepted rows and convert what is to be stored, outside of the writer's thread."""
         count = len(self.decision)
         ids: list[str | None] = [None] * count if self.ids is None else list(self.ids)
@@ -83,7 +83,9 @@ class Recording:
         if self.ids is not None or chosen.any():
             source = RowSource(self.table, _names(self.model.model))
             rows = {place: source.row(place) for place in range(count) if chosen[place] or ids[place] is not None}
-        return _Rows(self, ids, rejected, chosen, rows, {place: digest_of(rows[place]) for place in rows if ids[place]})
+        return _ReadyRecording(
+            self, ids, rejected, chosen, rows, {place: digest_of(rows[place]) for place in rows if ids[place]}
+        )
 
     def _check_numbers(self, chosen: NDArray[np.bool_]) -> None:
         """Raise a ValueError for a row to review whose numbers allow neither a loss nor an order."""
@@ -98,7 +100,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _ReadyRecording:
     """A recording that is ready to be written: call it with a connection, inside a transaction."""
 
     recording: Recording

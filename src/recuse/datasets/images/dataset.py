@@ -26,7 +26,7 @@ __all__ = [
     "ImageArrays",
     "ImageDataset",
     "ImageFiles",
-    "Part",
+    "ImageSubset",
     "PixelRows",
     "Reading",
     "Skipped",
@@ -121,7 +121,7 @@ class PixelRows(Protocol):
     def __getitem__(self, row: int, /) -> npt.NDArray[np.uint8]: ...
 
 
-class Part(Subset[Pair]):
+class ImageSubset(Subset[Pair]):
     """Some rows of an image data set, with their targets and files."""
 
     dataset: ImageDataset
@@ -174,7 +174,7 @@ class ImageDataset(Dataset[Pair]):
     def __getitem__(self, index: int) -> Pair:
         return normalise(self._pixels[int(self._rows[index])]), torch.tensor(self.y[index], dtype=torch.float32)
 
-    def split(self, repeat: int) -> tuple[Part, Part, Part]:
+    def split(self, repeat: int) -> tuple[ImageSubset, ImageSubset, ImageSubset]:
         """Split at random into train (60 %), validation (20 %) and test (20 %), as `recuse.datasets.split` does.
 
         Parameters
@@ -184,14 +184,14 @@ class ImageDataset(Dataset[Pair]):
 
         Returns
         -------
-        train, validation, test : Part
+        train, validation, test : ImageSubset
             Torch data sets without augmentation; `Augmented` adds it.
         """
         parts = split(SimpleNamespace(X=np.arange(len(self)), y=self.y), repeat)
-        train, validation, test = (Part(self, rows.tolist()) for rows, _ in parts)
+        train, validation, test = (ImageSubset(self, rows.tolist()) for rows, _ in parts)
         return train, validation, test
 
-    def split_by(self, file: str | Path) -> tuple[Part, Part, Part]:
+    def split_by(self, file: str | Path) -> tuple[ImageSubset, ImageSubset, ImageSubset]:
         """Split by a CSV file with the columns `file` and `part`; a part is train, validation or test.
 
         Parameters
@@ -202,10 +202,10 @@ class ImageDataset(Dataset[Pair]):
 
         Returns
         -------
-        train, validation, test : Part
+        train, validation, test : ImageSubset
         """
         parts = read_parts(Path(file), self.files, {name for name, _ in self.skipped})
-        train, validation, test = (Part(self, rows) for rows in parts)
+        train, validation, test = (ImageSubset(self, rows) for rows in parts)
         return train, validation, test
 
     def _set_rows(self, pixels: PixelRows, y: Floats) -> None:
