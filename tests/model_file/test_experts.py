@@ -14,7 +14,8 @@ from described_answers import DescribedClient
 from recuse import AutoRejector, DeferralRegressor, RiskRejector, datasets
 from recuse.cli.app import app as commands
 from recuse.decision import Decision
-from recuse.model_file.errors import ConversionError
+from recuse.model_file.errors import ConversionError, ModelFileError
+from recuse.model_file.header import Header
 from recuse.scoring import score_files
 from recuse.serving import Settings, create_app
 
@@ -155,6 +156,20 @@ def test_wrong_arguments(path, new):
         served.decide(new.drop(columns="rule"))
     with pytest.raises(ValueError, match="the fee of 'night' must be"):
         served.decide(new.assign(price=-1.0))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"fee": -1.0}, {"fee": None}, {"fee": True}, {"capacity": 1.5}, {"capacity": -1}, {"column": 3}, {"name": None}],
+    ids=str,
+)
+def test_a_header_with_a_wrong_expert_is_refused(path, wrong):
+    header = recuse.load(path).info()
+    first, *others = header["experts"]
+    with pytest.raises(ModelFileError, match="the header must"):
+        Header.from_dict({**header, "experts": [{**first, **wrong}, *others]})
+    with pytest.raises(ModelFileError, match="the header must have different names of experts"):
+        Header.from_dict({**header, "experts": [first, first]})
 
 
 def test_a_decision_with_takers_is_a_value():

@@ -76,9 +76,12 @@ class ExpertHeader:
         if not isinstance(values, dict):
             raise ModelFileError(f"the header must describe each expert, got {values!r:.80}")
         fee: Any = values.get("fee")
-        capacity, column = values.get("capacity"), values.get("column")
-        known = isinstance(fee, str) or (_is_number(fee) and fee >= 0)
-        if not known or not (capacity is None or _is_number(capacity)) or not isinstance(column, str | None):
+        capacity: Any = values.get("capacity")
+        column = values.get("column")
+        known_fee = isinstance(fee, str) or (_is_number(fee) and fee >= 0)
+        share = isinstance(capacity, float) and 0 <= capacity <= 1
+        known_capacity = capacity is None or share or (type(capacity) is int and capacity >= 0)
+        if not known_fee or not known_capacity or not isinstance(column, str | None):
             raise ModelFileError(f"the header must describe each expert, got {values!r:.80}")
         return cls(_entry(values, "name", str), fee, capacity, column)
 
@@ -141,6 +144,9 @@ class Header:
         count = _entry(targets, "count", int)
         if count < 1 or not (names is None or (_texts(names) and len(names) == count)):
             raise ModelFileError(f"the header must name its {count} targets, got {names!r:.80}")
+        experts = tuple(ExpertHeader.from_dict(each) for each in _entry({"experts": [], **values}, "experts", list))
+        if len({expert.name for expert in experts}) < len(experts):
+            raise ModelFileError("the header must have different names of experts")
         certificates, training = _entry(values, "certificates", list), _entry(values, "training", dict)
         if not all(isinstance(each, dict) for each in certificates):
             raise ModelFileError("the header has certificates that cannot be read")
@@ -156,7 +162,7 @@ class Header:
             _entry(values, "has_expected_loss", bool),
             _number(values, "prediction_cost"),
             tuple(certificates),
-            tuple(ExpertHeader.from_dict(each) for each in _entry({"experts": [], **values}, "experts", list)),
+            experts,
             _entry(training, "fingerprint", str),
             training,
             dict(values),
