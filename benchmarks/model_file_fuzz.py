@@ -52,8 +52,8 @@ from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
 from recuse.model_file.graph.check import measure_graph
 from recuse.model_file.graph.operators import OPERATORS, ROWS
-from recuse.model_file.schema import TableSchema
 from recuse.model_file.session import open_session, run_session
+from recuse.tabular.schema import TableSchema
 
 MEMORY = 2**30  # bytes
 SECONDS, ROW_SECONDS = 60.0, 1.0

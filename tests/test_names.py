@@ -12,15 +12,12 @@ SHARED_NAMES = {"Decided", "Job", "Method", "Outcome", "Part", "Plan", "Preset",
 FOREIGN_ATTRIBUTES = {
     "model_file: _encoder",
     "model_file: _n_targets",
+    "model_file: _rows",
     "model_file: _score_unit",
     "model_file: _target_names",
     "model_file: _units",
     "model_file: _weight",
     "model_file: _y",
-    "scoring: _check_no_cost",
-    "scoring: _cost_of_rows",
-    "scoring: _defer",
-    "scoring: _header",
 }
 
 # Attributes of Python, scikit-learn and torch that have no public name.

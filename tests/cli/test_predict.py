@@ -233,7 +233,7 @@ def test_models_without_names_evaluate_tables_with_a_target_and_a_cost(command, 
     predicted = command.json_of("predict", model, tmp_path / "fee.csv", "--cost", "column:fee", "--keep", "0")
     decisions = predicted["decisions"]
     np.testing.assert_allclose([row["prediction"] for row in decisions], fitted.predict(rows))
-    assert ({row["cost"] for row in decisions}, decisions[0]["0"]) == ({0.5}, X[0, 0])
+    assert ({row["cost"] for row in decisions}, float(decisions[0]["0"])) == ({0.5}, X[0, 0])
     options = ("--target", "t", "-o", tmp_path / "report.html", "--group")
     assert command.json_of("report", model, tmp_path / "arr.csv", *options, "0")["rows"] == 80
     cost = ("--cost", "column:fee", "--training", tmp_path / "all.csv")

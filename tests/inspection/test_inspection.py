@@ -16,7 +16,7 @@ from recuse.inspection.explanations import (
     training_sample,
 )
 from recuse.inspection.savings import Prices, saved_per_row
-from recuse.model_file.schema import ColumnSchema
+from recuse.tabular.schema import Column, Kind
 
 (X, Y), _, (NEW, Y_NEW) = datasets.split(datasets.load("auto_mpg"), repeat=0)
 
@@ -67,7 +67,7 @@ def test_without_an_expected_loss_the_curve_is_that_of_the_score(tmp_path):
 
 
 def test_missing_cells_are_far_from_every_cell():
-    columns = [ColumnSchema("size", "number", low=0.0, high=10.0), ColumnSchema("kind", "category")]
+    columns = [Column("size", Kind.NUMBER, low=0.0, high=10.0), Column("kind", Kind.CATEGORY)]
     training = pd.DataFrame({"size": [1.0, None, 9.0], "kind": ["a", "b", None]})
     places, distances = nearest_rows(pd.DataFrame({"size": [2.0, None], "kind": ["a", None]}), training, columns)
     np.testing.assert_array_equal(places, [[0, 2, 1], [2, 0, 1]])

@@ -1,7 +1,6 @@
 """Arrow columns are read as the pandas columns of the same table."""
 
 import datetime as dt
-import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -11,9 +10,6 @@ import pytest
 
 import recuse
 from recuse import RcRRegressor
-from recuse.model_file.arrow_columns import ArrowReader
-from recuse.model_file.table_report import table_report
-from recuse.scoring.cell_types import as_expected
 from saved_estimators import FRAME, ROWS, Y
 
 
@@ -29,24 +25,13 @@ def cars(tmp_path_factory):
     return saved(tmp_path_factory, FRAME.drop(columns="number"), Y)
 
 
-def read(model, table, first=0):
-    columns = {
-        column.name: table.column(str(column.name)) for column in model.schema.columns if column.kind != "unused"
-    }
-    return ArrowReader(model._reader).read(columns, pd.RangeIndex(first, first + len(table)))
-
-
 def check_same(model, table):
-    """Compare the inputs of the graph, and the report, with those of the pandas table."""
-    frame = table.to_pandas()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of text among numbers
-        wanted = model._reader.read(frame)
-        feeds, problems = read(model, table)
-    for name, values in wanted.items():
-        np.testing.assert_array_equal(feeds[name], values)
-        assert feeds[name].dtype == values.dtype
-    assert problems == [each for each in table_report(model.schema, frame) if each.problem != "ignored column"]
+    """Compare the inputs of the graph, and the problems, with those of the pandas table."""
+    wanted, found = model.read(table.to_pandas(), warn=False), model.read(table, warn=False)
+    for name, values in wanted.feeds.items():
+        np.testing.assert_array_equal(found.feeds[name], values)
+        assert found.feeds[name].dtype == values.dtype
+    assert found.comparison.problems() == wanted.comparison.problems()
 
 
 def test_a_messy_table_is_read_alike(cars):
@@ -130,22 +115,15 @@ def test_categories_of_every_type_are_read_alike(events, name, column):
 
 def test_dictionaries_may_have_nulls(events):
     cells = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))  # pandas has no such columns
-    (found, problems), (wanted, same) = (read(events, event(kind=each)) for each in (cells, cells.cast(pa.string())))
-    np.testing.assert_array_equal(found["kind"], wanted["kind"])
-    assert problems == same
-
-
-def test_types_of_files_are_converted_by_the_cell(events):
-    codes = {column.name: column for column in events.schema.columns}
-    numbers_as_text = as_expected(codes["kind"], pd.Series([1.0, None, 2.5, True], dtype=object))
-    assert numbers_as_text.tolist()[:1] + numbers_as_text.tolist()[2:] == ["1", 2.5, "True"]
-    assert as_expected(codes["flag"], pd.Series(["true", "FALSE", "maybe"])).tolist() == [True, False, "maybe"]
+    found, wanted = (events.read(event(kind=each)) for each in (cells, cells.cast(pa.string())))
+    np.testing.assert_array_equal(found.feeds["kind"], wanted.feeds["kind"])
+    assert found.comparison.problems() == wanted.comparison.problems()
 
 
 def test_errors_name_the_row_of_the_file(numbers):
     table = pa.table({"a": [1.0, np.inf], "b": [1.0, 2.0]})
     with pytest.raises(ValueError, match=r"column 'a' must be finite, got inf at row 1 \(label 101\)"):
-        read(numbers, table, first=100)
+        numbers.read(table, index=pd.RangeIndex(100, 102))
 
 
 @pytest.mark.parametrize("cells", [["a", "zebra"], ["a", None]], ids=["category", "gap"])
@@ -156,5 +134,5 @@ def test_new_cells_raise_an_error_if_the_model_says_so(tmp_path_factory, cells):
     with pytest.raises(ValueError, match="at row 1") as wanted:
         model.decide(table.to_pandas())
     with pytest.raises(ValueError, match="at row 1") as found:
-        read(model, table)
+        model.decide(table)
     assert str(found.value) == str(wanted.value)

@@ -76,7 +76,6 @@ def test_a_certificate_of_another_model_is_refused(path):
     ("change", "message"),
     [
         (lambda header: header.update(certificates=[{"what": "accepted_loss"}]), "certificate that cannot be read"),
-        (lambda header: header["training"].update(columns=None), "no valid description of the training rows"),
         (lambda header: header["training"].update(rows=-1), "no valid description of the training rows"),
         (lambda header: header["training"].update(singles={}), "no valid description of the training rows"),
         (lambda header: header["training"].pop("fingerprint"), "must have 'fingerprint' of type str"),
@@ -85,8 +84,9 @@ def test_a_certificate_of_another_model_is_refused(path):
         (lambda header: header["training"].update(leaderboard=[]), "leaderboard that cannot be read"),
         (lambda header: header["training"].update(leaderboard={"a": [1, "b"]}), "columns of several kinds"),
         (lambda header: header["training"].update(leaderboard={"a": [1], "b": []}), "columns of several lengths"),
-        (lambda header: header["training"]["columns"][0].update(place=99), "description of a column of the training"),
-        (lambda header: header["training"]["columns"][0].update(kind="sounds"), "description of a column"),
+        (lambda header: header["schema"]["columns"][0].update(kind="sounds"), "no valid schema of the columns"),
+        (lambda header: header["schema"]["columns"][0].update(dialect={"decimal": 1}), "no valid schema of"),
+        (lambda header: header["schema"]["columns"][0].update(low="far"), "no valid schema of column"),
     ],
 )
 def test_damaged_headers_are_refused(path, change, message):

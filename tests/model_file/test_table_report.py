@@ -2,9 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recuse.model_file.schema import schema_of
 from recuse.model_file.table_report import TableProblem, table_report
-from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.schema import TableSchema
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def rooms():
 
 @pytest.fixture
 def schema(rooms):
-    return schema_of(TableEncoder().fit(rooms))
+    return TableSchema.learn(rooms)
 
 
 def facts(problems):
@@ -48,13 +47,9 @@ def test_text_where_numbers_were(schema, rooms):
 
 
 def test_words_are_no_problem_where_training_had_words_among_numbers(rooms):
-    schema = schema_of(_fitted(rooms.assign(area=["20.5", "n/a", "50.5"])))
-    assert table_report(schema, rooms.assign(area=["?", "21", "50"])) == []
-
-
-def _fitted(table):
     with pytest.warns(UserWarning, match="holds numbers and 1 texts"):
-        return TableEncoder().fit(table)
+        schema = TableSchema.learn(rooms.assign(area=["20.5", "n/a", "50.5"]))
+    assert table_report(schema, rooms.assign(area=["?", "21", "50"])) == []
 
 
 def test_missing_values_are_reported_only_if_training_had_none(schema, rooms):
@@ -91,13 +86,13 @@ def test_new_categories_and_declared_ones_without_training_rows(schema, rooms):
 
 def test_values_that_json_does_not_have_are_found_by_their_text():
     table = pd.DataFrame({"band": pd.cut([1.0, 2.0, 3.0, 4.0], 2), "n": [1.0, 2.0, 3.0, 4.0]})
-    schema = schema_of(TableEncoder().fit(table))
+    schema = TableSchema.learn(table)
     assert table_report(schema, table) == []
     assert facts(table_report(schema, table.assign(band="x"))) == [("band", "new category", 4, "x")]
 
 
 def test_tables_without_names_are_compared_by_position():
-    schema = schema_of(TableEncoder().fit(np.array([[1.0, 2.0], [3.0, 4.0]])))
+    schema = TableSchema.learn(np.array([[1.0, 2.0], [3.0, 4.0]]))
     new = pd.DataFrame({"u": [1.0, 9.0], "v": [2.0, 3.0]})
     assert facts(table_report(schema, new)) == [(0, "outside the training range", 1, "9")]
     (problem,) = table_report(schema, new[["u"]])

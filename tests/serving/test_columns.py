@@ -103,6 +103,11 @@ def test_each_decision_names_the_problems_of_its_row(serve, others):
         ({**USUAL, "town": "mars"}, {"town": "new category"}),
         ({**USUAL, "fuel": "hydrogen"}, {"fuel": "new category"}),
         ({**USUAL, "sold": "1999-01-01"}, {"sold": "outside the training range"}),
+        ({**USUAL, "sold": 3}, {"sold": "wrong type"}),
+        (
+            {**USUAL, "cylinders": "?", "town": "n/a", "sold": " NaN"},
+            {"cylinders": "new missing value", "sold": "new missing value"},
+        ),
         ({**USUAL, "sold": "soon", "doors": None}, {"sold": "wrong type", "doors": "new missing value"}),
     ):
         assert problems(client, row, *[USUAL] * others) == [expected, *[{}] * others]

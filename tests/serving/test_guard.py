@@ -154,10 +154,10 @@ def test_a_failure_is_logged_without_row_content(serve, monkeypatch, caplog):
     client = serve("cars")
     loaded = client.app.state.models.get()
 
-    def fail(table, cost, warn):
+    def fail(table, cost, **options):
         raise RuntimeError(f"cannot read {table}")
 
-    monkeypatch.setattr(loaded.model, "decide_with_expected_loss", fail)
+    monkeypatch.setattr(loaded.model, "read", fail)
     with caplog.at_level(logging.DEBUG):
         answer = client.post("/predict", json={"row": {"weight": 3141592}})
     assert answer.status_code == 500

@@ -101,14 +101,14 @@ def test_the_distance_is_that_of_the_audit(models):
 
 def test_the_window_is_bounded(models):
     window = RecentRows(LoadedModel.read("risk", models / "risk.recuse"))
-    decision, expected = window.loaded.model.decide_with_expected_loss(ROWS.head(500), warn=False)
+    outcome = window.loaded.decide(ROWS.head(500))
     for _ in range(15):
-        window.add(ROWS.head(500), decision, expected)
+        window.add(outcome)
         assert window.digest()
     assert not window.digest()
     assert sum(rows for rows, _, _ in window._batches) <= 5000
     for _ in range(2000):
-        window.add({"weight": 1.0}, decision[:1], expected[:1])
+        window.add(outcome[:1])
     assert len(window._pending) == 1000
     window.digest()
     assert window.column_shares()["town", "new category"] > 0

@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.dataframes import aligned, is_frame, is_pandas
-from recuse.tabular.cells import Kind, kind_of, read_dates, read_levels, read_numbers, zone_of
+from recuse.tabular.codecs import MISSING_TIME, distinct_cells
+from recuse.tabular.schema import Column, Kind, kind_of
 
 __all__ = ["Levels", "RowGroup", "levels_of", "pooled", "read_groups"]
 
@@ -117,13 +118,12 @@ def _known_levels(column: pd.Series[Any], bins: int) -> tuple[Codes, list[str]]:
     if column.isna().all():
         return np.full(len(column), -1, np.intp), []
     kind = kind_of(column)
-    if kind is Kind.NUMBER:
-        values, _ = read_numbers(column)
-        return _binned(values, np.isnan(values), bins)
-    if kind is Kind.DATE:
-        times, _ = read_dates(column, zone_of(column))
-        return _binned(times, np.isnat(times), bins)
-    codes, cells = read_levels(column)
+    if kind is not Kind.CATEGORY:
+        values = Column(column.name, kind).learned_from(column).codec.of_series(column).values
+        if kind is Kind.NUMBER:
+            return _binned(values, np.isnan(values), bins)
+        return _binned(values.astype("datetime64[us]"), values == MISSING_TIME, bins)
+    codes, cells = distinct_cells(column)
     names = [str(cell) for cell in cells]
     if len(set(names)) < len(names):  # 1 and "1", for example
         names = [repr(cell) for cell in cells]

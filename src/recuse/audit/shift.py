@@ -158,7 +158,7 @@ def _decision_pairs(past: DecisionLike, today: DecisionLike) -> list[tuple[str, 
 
 
 def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int, seed: int) -> _ColumnShift:
-    from recuse.tabular.cells import Kind, kind_of
+    from recuse.tabular.schema import Column, Kind, kind_of
 
     if past.isna().all():
         parts: _Parts = (math.nan, math.nan, math.nan, [])
@@ -168,10 +168,11 @@ def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int
         parts, gaps = _categories(past, today, draws, seed)
         kind = "category"
     else:
-        before, after = _measured(past, today, found is Kind.DATE)
+        learned = Column(name, found).learned_from(past)
+        before, after = learned.numbers(past), learned.numbers(today)
         gaps = np.isnan(before), np.isnan(after)
         parts = _numbers(before[~gaps[0]], after[~gaps[1]])
-        kind = "date" if found is Kind.DATE else "number"
+        kind = str(found)
     distance, p, new, new_categories = parts
     line = {
         "column": name,
@@ -183,17 +184,6 @@ def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int
         "new_categories": new_categories,
     }
     return _ColumnShift(line, p, _missing_p(*gaps))
-
-
-def _measured(past: pd.Series[Any], today: pd.Series[Any], dates: bool) -> tuple[Floats, Floats]:
-    """Return the numbers of both columns, NaN where they are missing; of dates the microseconds since 1970."""
-    from recuse.tabular.cells import read_dates, read_numbers, zone_of
-
-    if not dates:
-        return read_numbers(past)[0], read_numbers(today)[0]
-    times = [read_dates(column, zone_of(past))[0] for column in (past, today)]
-    before, after = (np.where(np.isnat(column), np.nan, column.astype(np.int64)) for column in times)
-    return before, after
 
 
 def _numbers(before: Floats, after: Floats) -> _Parts:
@@ -213,10 +203,10 @@ def _categories(
     """Compare the shares of the categories; they are matched by value, or as text where types differ."""
     import pandas as pd
 
-    from recuse.tabular.cells import read_levels
+    from recuse.tabular.codecs import distinct_cells
 
     values = [column.astype(object).reset_index(drop=True) for column in (past, today)]
-    codes, levels = read_levels(pd.concat(values, ignore_index=True))
+    codes, levels = distinct_cells(pd.concat(values, ignore_index=True))
     before, after = codes[: len(past)], codes[len(past) :]
     gaps = before < 0, after < 0
     counts = [np.bincount(part[part >= 0], minlength=len(levels)).astype(np.int64) for part in (before, after)]

@@ -122,7 +122,7 @@ def _conformed(cells: pd.Series[Any], example: pd.Series[Any]) -> pd.Series[Any]
     """Return cells of JSON with the type of a column of the table; what it cannot hold becomes missing."""
     import pandas as pd
 
-    from recuse.tabular.cells import Kind, kind_of
+    from recuse.tabular.schema import Kind, kind_of
 
     if example.dtype.kind in "iuf":
         return pd.to_numeric(cells, errors="coerce")

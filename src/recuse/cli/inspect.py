@@ -13,8 +13,8 @@ from recuse.cli.printing import Output, escape, leaderboard_records, leaderboard
 from recuse.phrases import counted, short
 
 if TYPE_CHECKING:
-    from recuse.model_file.schema import ColumnSchema
     from recuse.model_file.served import ServedModel
+    from recuse.tabular.schema import Column
 
 __all__ = ["export", "inspect"]
 
@@ -42,7 +42,7 @@ def inspect(printer: Output, model: options.Model) -> None:
       recuse inspect cars.recuse --json
     """  # noqa: D301
     from recuse import load
-    from recuse.model_file.schema import TableSchema
+    from recuse.tabular.schema import TableSchema
 
     served, digest = load(model), hashlib.sha256(model.read_bytes()).hexdigest()
     records = leaderboard_records(served.leaderboard)
@@ -95,7 +95,7 @@ def _cost(model: ServedModel) -> str:
     return f"{text}, in units of the {model.loss_.name} loss; {other}"
 
 
-def _line(column: ColumnSchema) -> tuple[list[str], str | None]:
+def _line(column: Column) -> tuple[list[str], str | None]:
     """Return what the training rows had in a column, as a line of a table."""
     match column.kind:
         case "number":
@@ -161,7 +161,7 @@ def _described(values: Any, meanings: dict[str, str]) -> Iterator[dict[str, Any]
 
 
 def _meanings(model: ServedModel) -> dict[str, str]:
-    from recuse.model_file.schema import ImageSchema
+    from recuse.model_file.schema import ImageSchema, input_name, missing_text
 
     cost = {"cost": f"the cost of rejecting the row, in units of the {model.loss_.name} loss"}
     schema = model.schema
@@ -169,5 +169,5 @@ def _meanings(model: ServedModel) -> dict[str, str]:
         return {**cost, "image": "images: channels, height, width"}
     if schema.matrix is not None:
         return {**cost, schema.matrix: "all columns as numbers, in the order of training; NaN is a missing value"}
-    used = [column for column in schema.columns if column.kind != "unused"]
-    return {**cost, **{each.input: _INPUTS[each.kind].format(missing=repr(each.missing)) for each in used}}
+    texts = {input_name(each): _INPUTS[each.kind].format(missing=repr(missing_text(each))) for each in schema.used}
+    return {**cost, **texts}

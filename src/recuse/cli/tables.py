@@ -45,6 +45,7 @@ __all__ = [
     "text_columns",
 ]
 
+_KINDS = {"number": "numbers", "date": "dates or times", "category": "categories"}
 _ROLES = {"targets": "--target", "cost": "--cost", "groups": "--groups", "weights": "--weights", "dropped": "--drop"}
 _PROBLEMS = {
     "wrong type": "{rows} with {example!r} where training had {expected}",
@@ -213,11 +214,11 @@ def split_rows(table: LabelledTable, share: float, seed: int) -> tuple[LabelledT
 
 def kinds_of(frame: pd.DataFrame) -> dict[str, int]:
     """Count the columns of each kind, in words."""
-    from recuse.tabular.cells import kind_of
+    from recuse.tabular.schema import kind_of
 
     counts: dict[str, int] = {}
     for name in frame.columns:
-        kind = kind_of(frame[name]).value if frame[name].notna().any() else "empty"
+        kind = _KINDS[kind_of(frame[name])] if frame[name].notna().any() else "empty"
         counts[kind] = counts.get(kind, 0) + 1
     return counts
 
@@ -290,17 +291,12 @@ def _target_names(model: ServedModel, given: Sequence[str] | None, option: str) 
 
 
 def _read_table(model: ServedModel, path: str, encoding: str | None) -> pd.DataFrame:
-    """Read a table with the types that a model expects."""
+    """Read a table; cells of categories and dates stay text, as the model reads them."""
     from recuse.files.tables import read_table
-    from recuse.scoring import cell_types
     from recuse.scoring.plan import table_schema
 
-    columns = {str(column.name): column for column in table_schema(model).columns if column.kind == "category"}
-    table = read_table(path, encoding=encoding, text_columns=cell_types.text_columns(columns))
-    for name, column in columns.items():
-        if name in table.columns:
-            table[name] = cell_types.as_expected(column, table[name])
-    return table
+    columns = [str(column.name) for column in table_schema(model).used if column.kind != "number"]
+    return read_table(path, encoding=encoding, text_columns=columns)
 
 
 def _costs(model: ServedModel, table: pd.DataFrame, name: str, source: str) -> pd.Series[float]:

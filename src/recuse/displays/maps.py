@@ -16,8 +16,8 @@ from recuse.decision import Decision
 from recuse.displays.style import PALETTE, Drawing, new_axes
 from recuse.estimators.composition import decide
 from recuse.extras import import_extra
-from recuse.tabular.cells import Kind, kind_of, read_dates, read_numbers, zone_of
 from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.schema import Column, Kind, kind_of
 
 __all__ = ["RejectionMapDisplay"]
 
@@ -141,12 +141,12 @@ def _projected(frame: pd.DataFrame) -> tuple[Floats, tuple[str, str]]:
 
 def _places(column: pd.Series[Any], generator: np.random.Generator) -> tuple[Floats, Ticks]:
     """Return the places of a column on an axis, and the names of its categories; missing numbers lie below the rest."""
-    if not column.isna().all() and kind_of(column) is not Kind.CATEGORY:
-        if kind_of(column) is Kind.DATE:
-            times = read_dates(column, zone_of(column))[0]
-            days = np.where(np.isnat(times), np.nan, times.astype(np.int64) / 86_400e6)
-            return _with_missing(days, generator), _DATES
-        return _with_missing(read_numbers(column)[0], generator), None
+    kind = Kind.UNUSED if column.isna().all() else kind_of(column)
+    if kind in (Kind.NUMBER, Kind.DATE):
+        numbers = Column(column.name, kind).learned_from(column).numbers(column)
+        if kind is Kind.DATE:
+            return _with_missing(numbers / 86_400, generator), _DATES
+        return _with_missing(numbers, generator), None
     levels = levels_of(column, bins=4)
     return levels.codes + generator.uniform(-_WIDTH, _WIDTH, size=len(column)), levels.labels
 

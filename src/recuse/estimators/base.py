@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -265,7 +266,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         rows = super()._training_rows(*arguments, reset=reset, **options)
         known = None if reset else self.training_rows_
         self.training_rows_ = TrainingRows.learn(rows) if known is None else known.with_rows(rows)
-        return rows
+        return replace(rows, schema=self.training_rows_.schema) if known is None else rows
 
     def _validation_rows(self, *arguments: Any, **options: Any) -> Rows:
         rows = super()._validation_rows(*arguments, **options)

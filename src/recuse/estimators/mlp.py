@@ -34,8 +34,8 @@ from recuse.estimators.rate_search import (
 )
 from recuse.losses import LossLike, TargetLoss
 from recuse.progress import progress_bar
-from recuse.tabular.encoder import Unseen
 from recuse.tabular.rows import Rows
+from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.threads import one_thread
 

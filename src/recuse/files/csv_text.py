@@ -20,21 +20,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "LEADING_ZERO",
-    "MISSING_WORDS",
     "CsvText",
-    "Dialect",
     "check_encoding",
     "check_header",
     "csv_errors",
     "dialect_of",
-    "has_leading_zeros",
     "line_errors",
     "parser_options",
     "parser_warnings_as_errors",
     "read_csv",
-    "truth_columns",
-    "whole_columns",
 ]
 
 _SEPARATORS = (",", ";", "\t", "|")
@@ -42,11 +36,6 @@ _SAMPLE = 2**18  # characters that show the separator and the decimal sign
 _BLOCK = 2**20  # characters searched for leading zeros at once
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-# cells that are missing values, as of pandas; given here so that they do not depend on its version
-MISSING_WORDS = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
-    *("NULL", "NaN", "None", "n/a", "nan", "null"),
-)
 LEADING_ZERO = r"[+-]?0\d"
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
@@ -76,7 +65,7 @@ class CsvText:
 
 
 @dataclass(frozen=True)
-class Dialect:
+class CsvDialect:
     """How a file separates cells, and its decimal sign."""
 
     separator: str
@@ -139,13 +128,13 @@ def line_errors(text: CsvText) -> Iterator[None]:
         raise pd.errors.ParserError(_wrong_line(text, dialect_of(text)) or str(error)) from error
 
 
-def check_header(text: CsvText, dialect: Dialect) -> None:
+def check_header(text: CsvText, dialect: CsvDialect) -> None:
     """Raise an error if two columns have the same name, which pandas would number."""
     header = next((cells for _, cells in _lines(text, dialect)), [])
     check_names([name for name in header if name], text.path)
 
 
-def _lines(text: CsvText, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+def _lines(text: CsvText, dialect: CsvDialect) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the line where a row starts, and its cells; lines without cells are left out."""
     with text.open() as file:
         rows, start = csv.reader(file, delimiter=dialect.separator, skipinitialspace=True), 1
@@ -155,7 +144,7 @@ def _lines(text: CsvText, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
             start = rows.line_num + 1
 
 
-def _wrong_line(text: CsvText, dialect: Dialect) -> str | None:
+def _wrong_line(text: CsvText, dialect: CsvDialect) -> str | None:
     """Return what is wrong with the first line that is longer than the header, or with the last line."""
     width = start = 0
     cells: list[str] = []
@@ -167,7 +156,7 @@ def _wrong_line(text: CsvText, dialect: Dialect) -> str | None:
     return f"the row of line {start} has a quotation mark that is not closed" if open_quote else None
 
 
-def _parse(text: CsvText, dialect: Dialect, dtype: Any, **options: Any) -> pd.DataFrame:
+def _parse(text: CsvText, dialect: CsvDialect, dtype: Any, **options: Any) -> pd.DataFrame:
     import pandas as pd
 
     with text.open() as file, parser_warnings_as_errors():
@@ -175,7 +164,7 @@ def _parse(text: CsvText, dialect: Dialect, dtype: Any, **options: Any) -> pd.Da
     return frame
 
 
-def parser_options(dialect: Dialect) -> dict[str, Any]:
+def parser_options(dialect: CsvDialect) -> dict[str, Any]:
     """Return the options of `pandas.read_csv` for a dialect."""
     import pandas as pd
 
@@ -221,7 +210,7 @@ def _restore_text(frame: pd.DataFrame, text: pd.DataFrame) -> None:
             frame[name] = text[name]
 
 
-def has_leading_zeros(text: CsvText, dialect: Dialect) -> bool:
+def has_leading_zeros(text: CsvText, dialect: CsvDialect) -> bool:
     """Whether the file has cells that start like numbers with leading zeros."""
     pattern = re.compile(rf"[{re.escape(dialect.separator)}\"\s]{LEADING_ZERO}")
     with text.open() as file:
@@ -233,7 +222,7 @@ def has_leading_zeros(text: CsvText, dialect: Dialect) -> bool:
     return False
 
 
-def dialect_of(text: CsvText) -> Dialect:
+def dialect_of(text: CsvText) -> CsvDialect:
     """Return the separator and the decimal sign of the first lines."""
     with text.open() as file:
         sample = file.read(_SAMPLE)
@@ -245,7 +234,7 @@ def dialect_of(text: CsvText) -> Dialect:
     cells = [cell.strip() for row in csv.reader(lines[1:], delimiter=separator) for cell in row]
     comma = any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells) and separator != ","
     point = any(_DECIMAL_POINT.fullmatch(cell) for cell in cells)
-    return Dialect(separator, "," if comma and not point else ".")
+    return CsvDialect(separator, "," if comma and not point else ".")
 
 
 def _separator_of(lines: list[str]) -> str:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from recuse.audit.intervals import mean_interval
 from recuse.decision import LOSS_SAVED, Decision
-from recuse.model_file.schema import ColumnSchema
-from recuse.tabular.cells import read_dates, read_numbers
+from recuse.tabular.codecs import NumberCodec, distinct_cells
+from recuse.tabular.schema import Column
 
 __all__ = [
     "MOST_TRAINING_ROWS",
@@ -121,7 +121,7 @@ def importances(model: Any, X: pd.DataFrame, cost: Floats, random: np.random.Ran
 
 
 def dependence(
-    model: Any, X: pd.DataFrame, cost: Floats, column: ColumnSchema, random: np.random.RandomState
+    model: Any, X: pd.DataFrame, cost: Floats, column: Column, random: np.random.RandomState
 ) -> Dependence | None:
     """Return the curve of one column; None if it has fewer than two values.
 
@@ -129,7 +129,7 @@ def dependence(
     ----------
     model, X, cost, random
         As in `importances`.
-    column : ColumnSchema
+    column : Column
     """
     is_number = column.kind == "number"
     known = X[column.name].dropna()
@@ -152,7 +152,7 @@ def dependence(
 
 def _quantiles(cells: pd.Series) -> tuple[list[Any], list[Any]]:
     """Return cells at some quantiles, and their numbers; durations are in seconds."""
-    numbers, _ = read_numbers(cells)
+    numbers = NumberCodec().of_series(cells).values
     order = np.argsort(numbers)[: int((~np.isnan(numbers)).sum())]
     if len(order) == 0:
         return [], []
@@ -169,7 +169,7 @@ def training_sample(training: pd.DataFrame) -> pd.DataFrame:
 
 
 def nearest_rows(
-    rows: pd.DataFrame, training: pd.DataFrame, columns: Sequence[ColumnSchema], count: int = 3
+    rows: pd.DataFrame, training: pd.DataFrame, columns: Sequence[Column], count: int = 3
 ) -> tuple[NDArray[np.intp], Floats]:
     """Find the nearest training rows of each row.
 
@@ -179,7 +179,7 @@ def nearest_rows(
     Parameters
     ----------
     rows, training : DataFrame
-    columns : sequence of ColumnSchema
+    columns : sequence of Column
         Columns of both tables.
     count : int, default=3
 
@@ -192,7 +192,7 @@ def nearest_rows(
     Examples
     --------
     >>> training = pd.DataFrame({"weight": [1.0, 5.0], "origin": ["eu", "us"]})
-    >>> columns = [ColumnSchema("weight", "number", low=1.0, high=5.0), ColumnSchema("origin", "category")]
+    >>> columns = [Column("weight", Kind.NUMBER, low=1.0, high=5.0), Column("origin", Kind.CATEGORY)]
     >>> nearest_rows(pd.DataFrame({"weight": [2.0], "origin": ["us"]}), training, columns)
     (array([[1, 0]]), array([[0.75, 1.25]]))
     """
@@ -201,26 +201,14 @@ def nearest_rows(
         ours, theirs = rows[column.name], training[column.name]
         if column.kind in ("number", "date"):
             width = ((column.high or 0.0) - (column.low or 0.0)) or 1.0
-            difference = np.abs(_numbers(ours, column)[:, None] - _numbers(theirs, column)[None]) / width
+            difference = np.abs(column.numbers(ours)[:, None] - column.numbers(theirs)[None]) / width
             distance += np.where(np.isnan(difference), 1.0, np.minimum(difference, 1.0))
         elif column.kind == "category":
-            distance += _texts(ours)[:, None] != _texts(theirs)[None]
+            distance += _texts(ours, column)[:, None] != _texts(theirs, column)[None]
     places = np.argsort(distance, axis=1, kind="stable")[:, :count]
     return places, np.take_along_axis(distance, places, axis=1)
 
 
-def _numbers(cells: pd.Series, column: ColumnSchema) -> Floats:
-    """Return numbers in the units of the schema: durations and dates in seconds; NaN if missing."""
-    if column.kind == "number":
-        return read_numbers(cells)[0]
-    times, _ = read_dates(cells, column.zone)
-    return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)
-
-
-def _texts(cells: pd.Series) -> NDArray[np.object_]:
-    return cells.astype(object).map(_text, na_action="ignore").fillna("\0").to_numpy(object)
-
-
-def _text(cell: object) -> str:
-    """Return a category as text; 8 and 8.0 are the same one, since a column with missing cells has floats."""
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+def _texts(cells: pd.Series, column: Column) -> NDArray[np.object_]:
+    codes, values = distinct_cells(cells)
+    return np.array([*(column.text_of(value) or "\0" for value in values), "\0"], dtype=object)[codes]

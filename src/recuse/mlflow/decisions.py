@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from recuse.dataframes import is_frame
-from recuse.model_file.schema import TableSchema
 from recuse.model_file.served import ServedModel
+from recuse.tabular.schema import TableSchema
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,9 @@ import numpy as np
 
 from recuse.extras import import_extra
 from recuse.model_file.example_row import example_cell, example_row
-from recuse.model_file.schema import ColumnSchema, ImageSchema, TableSchema
+from recuse.model_file.schema import ImageSchema
 from recuse.model_file.served import ServedModel
+from recuse.tabular.schema import Column, TableSchema
 
 __all__ = ["example_rows", "signature_of", "summary_of"]
 
@@ -20,7 +21,7 @@ def signature_of(served: ServedModel) -> Any:
     params = [types.ParamSpec("cost", "double", None), types.ParamSpec("costs", "double", [], (-1,))]
     return models.ModelSignature(
         inputs=types.Schema(_inputs(served, types)),
-        outputs=types.Schema([types.ColSpec(kind, name) for name, kind in _outputs(served).items()]),
+        outputs=types.Schema([types.ColSpec(kind, name) for name, kind in served.result_types.items()]),
         params=types.ParamSchema(params),
     )
 
@@ -40,16 +41,6 @@ def _inputs(served: ServedModel, types: Any) -> list[Any]:
     return [types.ColSpec(types.AnyType(), str(name)) for name in names]
 
 
-def _outputs(served: ServedModel) -> dict[str, str]:
-    info = served.info()
-    count, names = info["targets"]["count"], info["targets"]["names"]
-    targets = ["prediction"] if count == 1 else [f"prediction_{name}" for name in names or range(count)]
-    expected = ["expected_loss"] if info["has_expected_loss"] else []
-    kinds = {**dict.fromkeys(targets, "double"), "accepted": "boolean"}
-    takes = {"takes": "string"} if served.experts else {}
-    return {**kinds, **dict.fromkeys(["score", "cost"], "double"), **takes, **dict.fromkeys(expected, "double")}
-
-
 def summary_of(served: ServedModel) -> dict[str, Any]:
     """Return the kinds and ranges of the columns for the metadata, since the signature does not have them."""
     columns = served.schema.columns if isinstance(served.schema, TableSchema) else ()
@@ -62,7 +53,7 @@ def summary_of(served: ServedModel) -> dict[str, Any]:
     }
 
 
-def _column_summary(column: ColumnSchema) -> dict[str, Any]:
+def _column_summary(column: Column) -> dict[str, Any]:
     limits = {} if column.low is None else {"low": column.low, "high": column.high}
     return {"kind": column.kind, **limits, **({"categories": len(column.levels)} if column.levels else {})}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.model_file.served import ServedModel
+from recuse.tabular.schema import Column, TableSchema
 
 __all__ = ["example_cell", "example_row"]
 
@@ -26,12 +26,12 @@ def example_row(model: ServedModel) -> dict[str, Any]:
     return {**row, model.cost_: 1.0} if isinstance(model.cost_, str) else row
 
 
-def example_cell(column: ColumnSchema) -> Any:
+def example_cell(column: Column) -> Any:
     """Return a value of a column that training rows had, or that lies among theirs.
 
     Examples
     --------
-    >>> example_cell(ColumnSchema("weight", "number", low=1613.0, high=5140.0))
+    >>> example_cell(Column("weight", Kind.NUMBER, low=1613.0, high=5140.0))
     3380.0
     """
     if column.kind == "category":

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from recuse import losses
 from recuse.model_file.errors import ModelFileError
-from recuse.model_file.schema import ImageSchema, TableSchema, schema_from_dict
+from recuse.model_file.schema import ImageSchema, schema_from_dict
+from recuse.tabular.schema import TableSchema
 
 __all__ = ["CostHeader", "ExpertHeader", "Header"]
 

@@ -13,6 +13,7 @@ from recuse.costs import is_constant
 from recuse.model_file.container import GRAPH, write_container
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.decision import DecisionGraph, build_decision
+from recuse.model_file.schema import schema_to_dict
 from recuse.model_file.training import pack_training
 
 __all__ = ["save"]
@@ -67,7 +68,7 @@ def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
         "recuse": __version__,
         "libraries": {name: version(name) for name in _LIBRARIES},
         "estimator": type(model).__name__,
-        "schema": decision.schema.to_dict(),
+        "schema": schema_to_dict(decision.schema),
         "targets": {"count": model._n_targets, "names": model._target_names},
         "cost": _cost(model) if not decision.experts else {"kind": "experts", "serves_any_cost": False},
         "loss": _loss(model),

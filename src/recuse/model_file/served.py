@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from recuse import losses
 from recuse.costs import Cost, cost_of_rows
-from recuse.dataframes import is_frame, row_index
+from recuse.dataframes import is_frame, to_pandas
 from recuse.decision import Decision
 from recuse.model_file.container import FORMAT_VERSION, GRAPH, read_container
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.check import MAX_OPERATIONS, measure_graph
 from recuse.model_file.graph.operators import BOOL, DOUBLE, ROWS
 from recuse.model_file.header import Header
-from recuse.model_file.reading import Feeds, ImageReader, TableReader
-from recuse.model_file.schema import ImageSchema, Inputs, TableSchema
+from recuse.model_file.reading import Feeds, ImageReader, ReadRows, TableReader
+from recuse.model_file.schema import ImageSchema, Inputs, inputs_of
 from recuse.model_file.session import open_session, run_session
 from recuse.model_file.training import Column, leaderboard_of, out_of_fold_of, training_rows_of
+from recuse.tabular.schema import TableSchema
 
 if TYPE_CHECKING:
     from recuse.experts.decision import DeferralDecision
@@ -35,7 +36,6 @@ __all__ = ["ServedModel", "load", "load_with_digest"]
 Floats = NDArray[np.float64]
 
 _BLOCK = 512  # rows decided at once, so that intermediate results stay in the cache
-_ONE_ROW = np.zeros((1, 1))  # a table with as many rows as a mapping of scalars
 _DECIDED = ("prediction", "score", "accepted")
 _DEFERRED = ("predictions", "expected_losses", "fees")
 
@@ -137,7 +137,7 @@ class ServedModel:
         self.cost_: float | str | None = header.cost.value
         self.cost_range_ = header.cost.range
         self.schema: TableSchema | ImageSchema = schema
-        self.training_rows_ = training_rows_of(header.training, entries)
+        self.training_rows_ = training_rows_of(schema, header.training, entries)
         self.estimator, self.experts = header.estimator, header.experts
         _ = self.certificates  # raises an error if one cannot be read
 
@@ -240,7 +240,7 @@ class ServedModel:
             return self.defer(X, fees, capacities).as_decision()
         if fees or capacities:
             raise ValueError(f"fees and capacities are those of experts, and {self.estimator} has none")
-        return self._decide(X, cost, _DECIDED, warn=True)[0]
+        return self._decide(self.read(X, cost), cost, _DECIDED)[0]
 
     def defer(
         self, X: Any, fees: Mapping[str, Any] | None = None, capacities: Mapping[str, Any] | None = None
@@ -269,8 +269,8 @@ class ServedModel:
             raise AttributeError(f"{self.estimator} has no experts: use decide")
         experts = {each.name: Expert(each.column, each.fee, each.capacity) for each in self.experts}
         check_names(fees, experts, "fees")
-        table = self._reader.table_of(X)
-        alone = self._defer(self._reader.read(table), row_index(X))
+        reading = self._reader.read(X, as_table=True)
+        table, alone = to_pandas(reading.table), self._defer(reading)
         recorded = predictions_of(experts, X, table, fitting=False)
         answers = np.where(np.isnan(recorded), alone.predictions[:, 1:], recorded)
         row_fees = alone.fees[:, 1:].copy()
@@ -284,13 +284,13 @@ class ServedModel:
             [*experts], predictions, alone.expected_loss, row_fees, limits, alone.index, self.loss_
         )
 
-    def _defer(self, feeds: Feeds, index: Any) -> DeferralDecision:
+    def _defer(self, reading: ReadRows) -> DeferralDecision:
         """Assign each row on its own."""
         from recuse.costs import row_values
         from recuse.experts.decision import DeferralDecision
 
-        count = len(next(iter(feeds.values())))
-        predictions, expected, fees = self._run(feeds, np.empty(count), _DEFERRED, count)
+        count, index = len(reading), reading.index
+        predictions, expected, fees = self._run(reading.feeds, np.empty(count), _DEFERRED, count)
         experts = [each.name for each in self.experts]
         for name, column in zip(experts, fees.T[1:], strict=True):
             row_values(column, f"the fee of {name!r}", count, index)
@@ -301,17 +301,13 @@ class ServedModel:
         if cost is not None:
             raise ValueError(f"cost has no meaning for {self.estimator}: the fees of the experts are the costs")
 
-    def decide_with_expected_loss(
-        self, X: Any, cost: Cost | None = None, *, warn: bool = True
-    ) -> tuple[Decision, Floats | None]:
+    def decide_with_expected_loss(self, X: Any, cost: Cost | None = None) -> tuple[Decision, Floats | None]:
         """Decide like `decide`, and estimate the loss of every row like `expected_loss`, in one run of the graph.
 
         Parameters
         ----------
         X : array-like, DataFrame or mapping
         cost : float, array-like, callable or str, optional
-        warn : bool, default=True
-            Whether to warn of text in columns of numbers. The warning quotes a cell.
 
         Returns
         -------
@@ -319,37 +315,54 @@ class ServedModel:
         expected_loss : ndarray of shape (n_rows,) or None
             None if the estimator has no expected loss.
         """
-        if not self._header.has_expected_loss:
-            return self._decide(X, cost, _DECIDED, warn=warn)[0], None
-        decision, (expected,) = self._decide(X, cost, (*_DECIDED, "expected_loss"), warn=warn)
-        return decision, expected
+        return self.decide_reading(self.read(X, cost), cost)
 
-    def _decide(self, X: Any, cost: Cost | None, names: Sequence[str], *, warn: bool) -> tuple[Decision, list[Floats]]:
-        """Return the decision, and the outputs after the first three names."""
-        feeds = self._reader.read_row(X, warn=warn)
-        if feeds is None or self._needs_table(cost):
-            table = self._reader.table_of(X)
-            feeds = self._reader.read(table, warn=warn)
-        else:
-            table = _ONE_ROW
+    def read(self, X: Any, cost: Cost | None = None, **options: Any) -> ReadRows:
+        """Convert rows to the inputs of the graph, and find what is unlike the training rows in their cells.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame of any library, Arrow table, or mapping of column names to values
+        cost : float, array-like, callable or str, optional
+            The cost of the decision, which may be computed from the cells.
+        **options
+            `warn`, `columns`, `index` and `source`, as in `recuse.model_file.reading.TableReader.read`. The warning of
+            text in columns of numbers quotes a cell.
+
+        Returns
+        -------
+        ReadRows
+        """
+        return self._reader.read(X, as_table=self._needs_table(cost), **options)
+
+    def decide_reading(self, reading: ReadRows, cost: Cost | None = None) -> tuple[Decision, Floats | None]:
+        """Decide about rows that `read` has converted, in one run of the graph.
+
+        Parameters
+        ----------
+        reading : ReadRows
+        cost : float, array-like, callable or str, optional
+
+        Returns
+        -------
+        decision : Decision
+        expected_loss : ndarray of shape (n_rows,) or None
+            None if the estimator has no expected loss.
+        """
+        names = [*_DECIDED, *(["expected_loss"] if self._header.has_expected_loss else [])]
+        return self._decide(reading, cost, names)
+
+    def _decide(self, reading: ReadRows, cost: Cost | None, names: Sequence[str]) -> tuple[Decision, Floats | None]:
         if self.experts:
             self._check_no_cost(cost)
-            deferral = self._defer(feeds, None if table is _ONE_ROW else row_index(X))
-            return deferral.as_decision(), [deferral.expected_loss[:, 0]]
-        count = len(next(iter(feeds.values())))
-        row_cost = self._cost_of_rows(cost, table, count)
-        prediction, score, accepted, *others = self._run(feeds, row_cost, names, count)
-        decision = Decision.of_checked(
-            prediction,
-            accepted,
-            score,
-            row_cost,
-            None if table is _ONE_ROW else row_index(X),
-            self.loss_,
-            self._header.target_names,
-            self._header.score_unit,
-        )
-        return decision, others
+            deferral = self._defer(reading)
+            return deferral.as_decision(), deferral.expected_loss[:, 0]
+        count = len(reading)
+        row_cost = self._cost_of_rows(cost, reading.table, count)
+        prediction, score, accepted, *expected = self._run(reading.feeds, row_cost, names, count)
+        rest = (reading.index, self.loss_, self._header.target_names, self._header.score_unit)
+        decision = Decision.of_checked(prediction, accepted, score, row_cost, *rest)
+        return decision, expected[0] if expected else None
 
     def predict(self, X: Any) -> Floats:
         """Predict every row, whether it would be accepted or not.
@@ -398,6 +411,15 @@ class ServedModel:
         """
         return self.decide(X, cost).score
 
+    @property
+    def result_types(self) -> dict[str, str]:
+        """The columns of decisions with their types: "double", "boolean" or "string"."""
+        count, names = self._header.target_count, self._header.target_names
+        targets = ["prediction"] if count == 1 else [f"prediction_{name}" for name in names or range(count)]
+        expected = ["expected_loss"] if self._header.has_expected_loss else []
+        types = {**dict.fromkeys(targets, "double"), "accepted": "boolean", "score": "double", "cost": "double"}
+        return {**types, **({"takes": "string"} if self.experts else {}), **dict.fromkeys(expected, "double")}
+
     def info(self) -> dict[str, Any]:
         """Return what the file says about the model, as plain values."""
         limits = {"operations_per_row": self.operations_per_row}
@@ -409,10 +431,9 @@ class ServedModel:
 
     def _outputs(self, X: Any, name: str) -> Floats:
         """Return an output that does not depend on the cost of the rows."""
-        feeds = self._reader.read(X)
-        count = len(next(iter(feeds.values())))
-        cost = np.full(count, self._header.prediction_cost or 0.0)
-        return np.asarray(self._run(feeds, cost, [name], count)[0])
+        reading = self._reader.read(X)
+        cost = np.full(len(reading), self._header.prediction_cost or 0.0)
+        return np.asarray(self._run(reading.feeds, cost, [name], len(reading))[0])
 
     def _needs_table(self, cost: Cost | None) -> bool:
         """Whether the cost is computed from the cells of the table."""
@@ -426,7 +447,9 @@ class ServedModel:
                 f"{self.estimator} was fitted with a callable as cost, which a file cannot hold: "
                 "pass cost=, the callable, a number or one value per row"
             )
-        rows = table if is_frame(table) else np.asarray(table)
+        if self._needs_table(cost):
+            table = to_pandas(table)
+        rows = table if is_frame(table) or isinstance(table, np.ndarray) else np.empty((count, 0))
         if callable(cost) and isinstance(self.cost_, str) and is_frame(rows):
             rows = rows.drop(columns=self.cost_, errors="ignore")  # it is not a feature
         return cost_of_rows(
@@ -455,7 +478,7 @@ class ServedModel:
 def _inputs(header: Header) -> Inputs:
     """Return the inputs that the graph must have."""
     cost: Inputs = {"cost": (DOUBLE, (ROWS, 1))} if header.has_cost_input else {}
-    return {**header.schema.inputs(), **cost}
+    return {**inputs_of(header.schema), **cost}
 
 
 def _outputs(header: Header) -> Inputs:

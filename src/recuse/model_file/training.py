@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from recuse.model_file.container import OUT_OF_FOLD, TRAINING_HASHES, TRAINING_REPEATED, pack_array, unpack_array
 from recuse.model_file.errors import ModelFileError
+from recuse.model_file.schema import ImageSchema
 from recuse.row_hashes import Singles
-from recuse.tabular.fingerprint import HashedColumn, TrainingRows
+from recuse.tabular.fingerprint import TrainingRows
+from recuse.tabular.schema import TableSchema
 
 __all__ = ["Column", "leaderboard_of", "out_of_fold_of", "pack_training", "training_rows_of"]
 
 Column: TypeAlias = NDArray[np.float64] | list[str]
-
-_KINDS = ("numbers", "dates or times", "categories")
 
 
 def pack_training(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -34,8 +34,7 @@ def pack_training(model: Any) -> tuple[dict[str, Any], dict[str, bytes]]:
         arrays[OUT_OF_FOLD] = pack_array(OUT_OF_FOLD, model.out_of_fold_.to_numpy().T)
     rows = model.training_rows_
     if rows is not None:
-        values.update(rows=rows.count, width=rows.width, columns=[asdict(column) for column in rows.columns])
-        values["singles"] = asdict(rows.singles)
+        values.update(rows=rows.count, singles=asdict(rows.singles))
         arrays[TRAINING_HASHES] = pack_array(TRAINING_HASHES, rows.hashes)
         arrays[TRAINING_REPEATED] = pack_array(TRAINING_REPEATED, rows.repeated)
     return values, arrays
@@ -83,19 +82,20 @@ def out_of_fold_of(values: Mapping[str, Any], arrays: Mapping[str, bytes]) -> di
     return dict(zip(names, table, strict=True))
 
 
-def training_rows_of(values: Mapping[str, Any], arrays: Mapping[str, bytes]) -> TrainingRows | None:
+def training_rows_of(
+    schema: TableSchema | ImageSchema, values: Mapping[str, Any], arrays: Mapping[str, bytes]
+) -> TrainingRows | None:
     """Read the hashes of the training rows; None for images."""
-    count, width, columns = values.get("rows"), values.get("width"), values.get("columns")
-    if count is None:
+    count = values.get("rows")
+    if count is None or isinstance(schema, ImageSchema):
         return None
-    if type(count) is not int or type(width) is not int or count < 0 or not isinstance(columns, list):
+    if type(count) is not int or count < 0:
         raise ModelFileError("the header has no valid description of the training rows")
     hashes = unpack_array(TRAINING_HASHES, arrays.get(TRAINING_HASHES, b""))
     repeated = unpack_array(TRAINING_REPEATED, arrays.get(TRAINING_REPEATED, b""))
     if len(hashes) != len(repeated):
         raise ModelFileError(f"{TRAINING_HASHES} and {TRAINING_REPEATED} must have the same length")
-    described = tuple(_column(column, width) for column in columns)
-    return TrainingRows(described, width, hashes, repeated, count, _singles(values.get("singles"), count))
+    return TrainingRows(schema, hashes, repeated, count, _singles(values.get("singles"), count))
 
 
 def _singles(values: Any, count: int) -> Singles:
@@ -104,18 +104,3 @@ def _singles(values: Any, count: int) -> Singles:
     if not valid or not all(type(each) is int and 0 <= each <= count for each in values.values()):
         raise ModelFileError("the header has no valid description of the training rows")
     return Singles(**values)
-
-
-def _column(values: Any, width: int) -> HashedColumn:
-    valid = (
-        isinstance(values, dict)
-        and set(values) == {"name", "place", "kind", "zone"}
-        and type(values["name"]) in (str, int)
-        and type(values["place"]) is int
-        and 0 <= values["place"] < width
-        and values["kind"] in _KINDS
-        and (values["zone"] is None or isinstance(values["zone"], str))
-    )
-    if not valid:
-        raise ModelFileError(f"the header has no valid description of a column of the training rows: {values!r:.80}")
-    return HashedColumn(**values)

@@ -28,9 +28,9 @@ from recuse.inspection.explanations import (
 )
 from recuse.inspection.savings import Prices
 from recuse.losses import SQUARED
-from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.model_file.table_report import table_report
 from recuse.report.decisions import RowDecisions, row_decisions
+from recuse.tabular.schema import Column, TableSchema
 
 __all__ = ["Request", "content_of"]
 
@@ -145,7 +145,7 @@ class _Judged:
         return schema
 
     @property
-    def columns(self) -> list[ColumnSchema]:
+    def columns(self) -> list[Column]:
         """The columns that the model uses."""
         return [column for column in self.schema.columns if column.kind != "unused"]
 

@@ -12,9 +12,10 @@ from recuse.model_file.served import ServedModel
 from recuse.scoring.part_tasks import Task, tasks_of
 from recuse.scoring.plan import Plan, columns_to_read, model_columns, table_schema
 from recuse.scoring.sources.arrow_files import ArrowFile, column_names, file_parts, files_of
-from recuse.scoring.sources.csv_files import csv_parts, kept_types
+from recuse.scoring.sources.csv_files import csv_parts
 from recuse.scoring.sources.parts import Part
 from recuse.tabular.column_checks import check_name
+from recuse.tabular.schema import Kind
 
 __all__ = ["ArrowInputs", "CsvInputs", "Inputs", "open_inputs"]
 
@@ -107,11 +108,12 @@ class CsvInputs:
     def tasks(self, plan: Plan, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
         """Yield the tasks for parts that are not done; the rows before them are read again."""
         assert self._model is not None
-        schemas = {column.name: column for column in table_schema(self._model).columns}
         found = model_columns(self._model, self.names, plan.cost, source_name(self.paths[0]))
-        by_name = {name: schemas[each] for each, name in found.items()}
-        types = kept_types(self._file, plan.keep, words=plan.output.startswith(("csv", "tsv")))
-        for part, rows, kept in csv_parts(self._file, by_name, plan.cost, types):
+        kinds = {column.name: column.kind for column in table_schema(self._model).used}
+        numbers = {name for each, name in found.items() if kinds.get(each) == Kind.NUMBER}
+        text = set(found.values()) - numbers
+        numbers |= {plan.cost} if isinstance(plan.cost, str) else set()
+        for part, rows, kept in csv_parts(self._file, text, numbers, plan.keep):
             if part.number not in done:
                 yield Task((part,), rows[list(columns)], kept)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from recuse.model_file.container import read_bytes
-from recuse.model_file.schema import TableSchema
 from recuse.model_file.served import ServedModel, load_with_digest
+from recuse.tabular.schema import TableSchema
 
 __all__ = ["ModelSource", "Plan", "chosen_cost", "columns_to_read", "kept_names", "model_columns", "table_schema"]
 

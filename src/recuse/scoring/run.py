@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from recuse.model_file.served import ServedModel
-from recuse.scoring.deciding import result_names
 from recuse.scoring.file_run import Engine, Run
 from recuse.scoring.inputs import open_inputs
 from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names, table_schema
@@ -133,7 +132,7 @@ def open_run(
             value,
             certificate,
             kept,
-            kept_names(kept, result_names(served)),
+            kept_names(kept, list(served.result_types)),
             encoding=encoding,
             spreadsheet_safe=spreadsheet_safe,
         )

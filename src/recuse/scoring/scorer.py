@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from recuse.dataframes import is_frame, to_pandas
 from recuse.files.names import check_names
 from recuse.model_file.served import ServedModel
-from recuse.scoring.deciding import BlockScorer, result_names
+from recuse.scoring.deciding import BlockScorer
 from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names
 from recuse.tabular.column_checks import check_column
 
@@ -117,22 +117,21 @@ class Scorer:
         if plan.keep and like is None:
             raise ValueError("like must be a table with the columns to keep, got None")
         kept = {} if like is None else {new: like[name][:0] for name, new in zip(plan.keep, plan.kept_as, strict=True)}
-        types = {"accepted": "bool", "takes": "object"}
-        results = {name: pd.Series(dtype=types.get(name, "float64")) for name in result_names(self._scorer.model)}
+        types = {"boolean": "bool", "double": "float64", "string": "object"}
+        results = {name: pd.Series(dtype=types[kind]) for name, kind in self._scorer.model.result_types.items()}
         frame = pd.DataFrame({**{name: cells.reset_index(drop=True) for name, cells in kept.items()}, **results})
         return frame if like is None else frame.set_axis(like.index[:0], axis=0)
 
     @property
     def spark_schema(self) -> str:
         """The columns of the decisions with types of Spark; columns to keep come before them."""
-        types = {"accepted": "boolean", "takes": "string"}
-        return ", ".join(f"`{name}` {types.get(name, 'double')}" for name in result_names(self._scorer.model))
+        return ", ".join(f"`{name}` {kind}" for name, kind in self._scorer.model.result_types.items())
 
     @cached_property
     def _scorer(self) -> BlockScorer:
         origin = self.model if isinstance(self.model, ModelSource) else ModelSource.of(self.model)
         model = origin.load()
-        names = kept_names(self.keep, result_names(model))
+        names = kept_names(self.keep, list(model.result_types))
         cost = chosen_cost(model, self.cost, self.certificate)
         return BlockScorer(model, Plan(origin, cost, self.certificate, self.keep, names))
 

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.model_file.table_report import (
     IGNORED_COLUMN,
     MISSING_COLUMN,
@@ -19,6 +18,7 @@ from recuse.model_file.table_report import (
     WRONG_TYPE,
     TableProblem,
 )
+from recuse.tabular.schema import Column, Kind, TableSchema
 
 __all__ = ["PartSummary", "ScoringSummary", "merged_problems"]
 
@@ -118,8 +118,7 @@ def merged_problems(schema: TableSchema, problems: Iterable[TableProblem]) -> li
 
     Examples
     --------
-    >>> from recuse.model_file.schema import ColumnSchema
-    >>> schema = TableSchema((ColumnSchema("weight", "number", low=0.0, high=5.0),))
+    >>> schema = TableSchema((Column("weight", Kind.NUMBER, low=0.0, high=5.0),))
     >>> far = TableProblem("weight", OUT_OF_RANGE, 2, "9", "0 to 5")
     >>> farther = TableProblem("weight", OUT_OF_RANGE, 1, "-7", "0 to 5")
     >>> [(each.rows, each.example) for each in merged_problems(schema, [far, farther])]
@@ -134,7 +133,7 @@ def merged_problems(schema: TableSchema, problems: Iterable[TableProblem]) -> li
     return sorted(merged.values(), key=lambda each: (places.get(each.column, len(places)), _ORDER.index(each.problem)))
 
 
-def _sum(column: ColumnSchema | None, first: TableProblem, second: TableProblem) -> TableProblem:
+def _sum(column: Column | None, first: TableProblem, second: TableProblem) -> TableProblem:
     farther = (
         column is not None
         and first.problem == OUT_OF_RANGE
@@ -143,10 +142,10 @@ def _sum(column: ColumnSchema | None, first: TableProblem, second: TableProblem)
     return replace(second if farther else first, rows=first.rows + second.rows)
 
 
-def _distance(column: ColumnSchema, example: str) -> float:
+def _distance(column: Column, example: str) -> float:
     """Return how far the example of a problem is outside the training range."""
     assert column.low is not None
     assert column.high is not None
-    date = column.kind == "date"
+    date = column.kind == Kind.DATE
     value = np.datetime64(example, "s").astype(np.int64).item() if date else float(example)
     return max(column.low - value, value - column.high)

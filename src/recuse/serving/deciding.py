@@ -16,8 +16,7 @@ from starlette.requests import ClientDisconnect
 
 from recuse.decision import Decision
 from recuse.serving.errors import RequestError
-from recuse.serving.model_store import LoadedModel
-from recuse.serving.row_problems import Problem
+from recuse.serving.model_store import DecidedRows, LoadedModel
 
 if TYPE_CHECKING:
     from starlette.datastructures import State
@@ -71,19 +70,30 @@ class Decided:
     Attributes
     ----------
     question : Question
-    decision : Decision
-    expected_loss : ndarray of shape (n_rows,) or None
-    problems : list of list of dict
-        What is unlike training in each row.
+    outcome : DecidedRows
     reviews : list of (str or None)
         Identifiers of the rows in the review queue.
     """
 
     question: Question
-    decision: Decision
-    expected_loss: NDArray[np.float64] | None
-    problems: list[list[Problem]]
+    outcome: DecidedRows
     reviews: list[str | None]
+
+    @property
+    def decision(self) -> Decision:
+        """The decisions."""
+        return self.outcome.decision
+
+    @property
+    def expected_loss(self) -> NDArray[np.float64] | None:
+        """The expected losses (row,), if the model has them."""
+        return self.outcome.expected_loss
+
+    @property
+    def problems(self) -> list[list[dict[str, str]]]:
+        """What is unlike training in each row; nothing for images."""
+        compared = self.outcome.comparison
+        return [[] for _ in self.reviews] if compared is None else compared.by_row()
 
 
 def find_model(state: State, name: str | None, version: str | None = None) -> LoadedModel:
@@ -186,11 +196,10 @@ def _read(read: Callable[[bytes], Question], body: bytes) -> Question:
 
 def _decide(question: Question, caller: Caller) -> Decided:
     try:
-        decision, expected = _decide_blocks(question, caller)
-        problems = question.loaded.problems_of(question.table)
+        outcome = _decide_blocks(question, caller)
     except (OverflowError, ValueError, TypeError) as error:
         raise _refusal(error) from error
-    return Decided(question, decision, expected, problems, [None] * len(decision))
+    return Decided(question, outcome, [None] * len(outcome.decision))
 
 
 def _refusal(error: Exception) -> RequestError:
@@ -200,7 +209,7 @@ def _refusal(error: Exception) -> RequestError:
     return RequestError(422, str(error))
 
 
-def _decide_blocks(question: Question, caller: Caller) -> tuple[Decision, NDArray[np.float64] | None]:
+def _decide_blocks(question: Question, caller: Caller) -> DecidedRows:
     """Decide about some rows after the other, as long as somebody waits."""
     loaded, table, cost = question.loaded, question.table, question.cost
     most = _BLOCK_OPERATIONS // loaded.model.operations_per_row
@@ -217,8 +226,7 @@ def _decide_blocks(question: Question, caller: Caller) -> tuple[Decision, NDArra
         rows = slice(start, start + size)
         block = table.iloc[rows] if loaded.reads_rows else table[rows]
         blocks.append(loaded.decide(block, cost[rows] if isinstance(cost, list) else cost))
-    decisions, losses = zip(*blocks, strict=True)
-    return Decision.concatenate(decisions), None if losses[0] is None else np.concatenate(losses)
+    return DecidedRows.concatenate(blocks)
 
 
 class Caller:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.model_file.table_report import IGNORED_COLUMN, table_report
 from recuse.serving.errors import RequestError
 from recuse.serving.messages import DecisionRecord, Neighbour, NewCell, Reasons
 from recuse.serving.model_store import LoadedModel
+from recuse.tabular.schema import Column, TableSchema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +108,7 @@ def _neighbours(loaded: LoadedModel, frame: pd.DataFrame) -> list[list[Neighbour
     ]
 
 
-def _used(loaded: LoadedModel) -> list[ColumnSchema]:
+def _used(loaded: LoadedModel) -> list[Column]:
     schema = loaded.model.schema
     return [column for column in schema.columns if column.kind != "unused"] if isinstance(schema, TableSchema) else []
 
@@ -119,7 +119,7 @@ def _absent(loaded: LoadedModel) -> list[str]:
     return [str(column.name) for column in _used(loaded) if str(column.name) not in loaded.training.columns]
 
 
-def _named(training: pd.DataFrame, columns: Sequence[ColumnSchema]) -> pd.DataFrame:
+def _named(training: pd.DataFrame, columns: Sequence[Column]) -> pd.DataFrame:
     return training.rename(columns={str(column.name): column.name for column in columns})
 
 

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 
 from recuse._version import __version__
-from recuse.model_file.schema import ColumnSchema, ImageSchema
+from recuse.model_file.schema import ImageSchema
 from recuse.serving import messages
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
 from recuse.serving.errors import RequestError, shown
@@ -25,6 +25,7 @@ from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.serving.parsing import parse_json
 from recuse.serving.payloads.bodies import check_cost, table_of_columns
 from recuse.serving.payloads.reading import RowReading, check_lenient
+from recuse.tabular.schema import Column
 
 __all__ = ["router"]
 
@@ -122,7 +123,7 @@ def _inputs(loaded: LoadedModel) -> list[messages.TensorMetadata]:
     return [{"name": name, "datatype": datatype, "shape": [-1]} for name, datatype in types.items()]
 
 
-def _input_type(column: ColumnSchema) -> messages.Datatype:
+def _input_type(column: Column) -> messages.Datatype:
     if column.kind == "number":
         return "FP64"
     types: dict[type, messages.Datatype] = {bool: "BOOL", int: "INT64", float: "FP64"}

@@ -9,6 +9,7 @@ from pydantic import Field, with_config
 from typing_extensions import TypedDict  # pydantic cannot read the TypedDict of Python 3.11
 
 from recuse.reviews.results import Progress
+from recuse.tabular.schema import Kind
 
 if TYPE_CHECKING:
     from recuse.serving.deciding import Decided
@@ -131,7 +132,7 @@ class ColumnDescription(TypedDict):
     """A column that a model reads."""
 
     name: str
-    kind: Literal["number", "date", "category"]
+    kind: Literal[Kind.NUMBER, Kind.DATE, Kind.CATEGORY]
     had_missing: bool
     levels: NotRequired[list[Cell]]
     low: NotRequired[float | None]

@@ -105,7 +105,7 @@ class ServiceMetrics:
         for kind, count in (("accepted", accepted), ("rejected", len(decision) - accepted)):
             if count:
                 self._count_of(name, kind).inc(count)
-        self._window(question.loaded).add(question.table, decision, decided.expected_loss)
+        self._window(question.loaded).add(decided.outcome)
 
     def _count_of(self, name: str, kind: str) -> Counter:
         child = self._children.get((name, kind))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from recuse.decision import Decision
 from recuse.guarantees.certificate import Certificate
-from recuse.model_file.schema import TableSchema
 from recuse.model_file.served import ServedModel, load_with_digest
-from recuse.serving.row_problems import Problem, RowProblems
+from recuse.model_file.table_report import CellComparison
+from recuse.tabular.schema import TableSchema
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CertificateInForce", "LoadedModel", "ModelStore"]
+__all__ = ["CertificateInForce", "DecidedRows", "LoadedModel", "ModelStore"]
 
 _VERSION_DIGITS = 12
 
@@ -64,11 +64,39 @@ class CertificateInForce:
                 f"certificate {self.number} of model {name!r} must promise {old} as before, the new file has {new}"
             )
 
-    def decide(self, model: ServedModel, table: Any, cost: Any) -> tuple[Decision, NDArray[np.float64] | None]:
-        """Decide about rows at the certified threshold; raise a ValueError for a cost that is not covered."""
-        certified = model.certified(self.number - 1)
-        decision, expected = model.decide_with_expected_loss(table, certified.model_cost(cost), warn=False)
-        return certified.apply(decision), expected
+
+@dataclass(frozen=True)
+class DecidedRows:
+    """What a model says about some rows.
+
+    Attributes
+    ----------
+    decision : Decision
+    expected_loss : ndarray of shape (n_rows,) or None
+        None if the estimator has no expected loss.
+    comparison : CellComparison or None
+        What is unlike the training rows; None for images.
+    """
+
+    decision: Decision
+    expected_loss: NDArray[np.float64] | None
+    comparison: CellComparison | None
+
+    def __getitem__(self, rows: slice) -> DecidedRows:
+        """Return some of the rows."""
+        expected = None if self.expected_loss is None else self.expected_loss[rows]
+        return DecidedRows(self.decision[rows], expected, None if self.comparison is None else self.comparison[rows])
+
+    @classmethod
+    def concatenate(cls, blocks: Sequence[DecidedRows]) -> DecidedRows:
+        """Put the outcomes of blocks of rows together."""
+        losses = [block.expected_loss for block in blocks if block.expected_loss is not None]
+        compared = [block.comparison for block in blocks if block.comparison is not None]
+        return cls(
+            Decision.concatenate([block.decision for block in blocks]),
+            np.concatenate(losses) if losses else None,
+            CellComparison.concatenate(compared) if compared else None,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +115,6 @@ class LoadedModel:
         Names of the columns of the table, with the column of the cost, by their text in JSON; empty for images.
     certificate : CertificateInForce or None
         The certificate at whose threshold the model decides.
-    row_problems : RowProblems or None
-        Finds what is unlike training in rows; None for images.
 
     Examples
     --------
@@ -111,12 +137,11 @@ class LoadedModel:
     training: pd.DataFrame | None = field(default=None, repr=False)
     column_names: Mapping[str, str | int] = field(default_factory=dict, repr=False)
     certificate: CertificateInForce | None = None
-    row_problems: RowProblems | None = field(default=None, repr=False)
 
     @property
     def reads_rows(self) -> bool:
         """Whether the model reads rows of tables, which a review queue can hold; others read images."""
-        return self.row_problems is not None
+        return isinstance(self.model.schema, TableSchema)
 
     @property
     def certificate_number(self) -> int | None:
@@ -130,25 +155,21 @@ class LoadedModel:
         """Load a model file; raise a ValueError or an OSError if it cannot be used, or lacks the certificate."""
         model, digest = load_with_digest(path)
         in_force = None if certificate is None else CertificateInForce.of(model, certificate, name)
-        problems = RowProblems(model.schema) if isinstance(model.schema, TableSchema) else None
         names = _column_names(model, in_force)
-        loaded = cls(name, digest[:_VERSION_DIGITS], model, training, names, in_force, problems)
+        loaded = cls(name, digest[:_VERSION_DIGITS], model, training, names, in_force)
         loaded._warm_up()
         return loaded
 
-    def decide(self, table: Any, cost: Any = None) -> tuple[Decision, NDArray[np.float64] | None]:
-        """Decide about rows, by the certificate in force if there is one; return the expected losses, too."""
+    def decide(self, table: Any, cost: Any = None) -> DecidedRows:
+        """Decide about rows, by the certificate in force if there is one, and compare them with the training rows."""
         if self.certificate is None:
-            return self.model.decide_with_expected_loss(table, cost, warn=False)
-        return self.certificate.decide(self.model, table, cost)
-
-    def problems_of(self, table: Any) -> list[list[Problem]]:
-        """Return for each row what is unlike training; nothing for images."""
-        if self.row_problems is None:
-            return [[]] * len(table)
-        if isinstance(table, Mapping):
-            return [self.row_problems.of_row(table)]
-        return self.row_problems.of_table(table)
+            reading = self.model.read(table, cost, warn=False)
+            return DecidedRows(*self.model.decide_reading(reading, cost), reading.comparison)
+        certified = self.model.certified(self.certificate.number - 1)
+        cost = certified.model_cost(cost)
+        reading = self.model.read(table, cost, warn=False)
+        decision, expected = self.model.decide_reading(reading, cost)
+        return DecidedRows(certified.apply(decision), expected, reading.comparison)
 
     def _warm_up(self) -> None:
         """Decide once about an empty row, so that no request waits for imports and first allocations."""

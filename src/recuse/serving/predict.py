@@ -8,7 +8,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from recuse.model_file.schema import ColumnSchema, TableSchema
 from recuse.model_file.served import ServedModel
 from recuse.serving import messages
 from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
@@ -20,6 +19,7 @@ from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.serving.parsing import RowLimits, parse_json
 from recuse.serving.payloads.bodies import check_cost, table_of_records
 from recuse.serving.payloads.reading import RowReading, check_lenient
+from recuse.tabular.schema import Column, Kind, TableSchema
 
 __all__ = ["predict", "router"]
 
@@ -116,16 +116,16 @@ def _describe(loaded: LoadedModel, *, has_queue: bool) -> messages.ModelDescript
     }
 
 
-def _describe_columns(columns: Iterable[ColumnSchema]) -> Iterator[messages.ColumnDescription]:
+def _describe_columns(columns: Iterable[Column]) -> Iterator[messages.ColumnDescription]:
     for column in columns:
-        if column.kind == "unused":
+        if column.kind is Kind.UNUSED:
             continue
         described: messages.ColumnDescription = {
             "name": str(column.name),
             "kind": column.kind,
             "had_missing": column.had_missing,
         }
-        if column.kind == "category":
+        if column.kind is Kind.CATEGORY:
             seen = [level for level in column.levels if level.seen]
             described["levels"] = [level.text if level.value is None else level.value for level in seen]
         else:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recuse.decision import Decision
-from recuse.model_file.schema import TableSchema
+from recuse.model_file.table_report import CellComparison
 from recuse.out_of_fold import OutOfFold
-from recuse.serving.model_store import LoadedModel
-
-if TYPE_CHECKING:
-    import pandas as pd
+from recuse.serving.model_store import DecidedRows, LoadedModel
 
 __all__ = ["RecentRows"]
 
@@ -39,31 +34,30 @@ class RecentRows:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
-        self._pending: deque[tuple[Any, Decision, Floats | None]] = deque(maxlen=_PENDING)
+        self._pending: deque[DecidedRows] = deque(maxlen=_PENDING)
         self._batches: deque[tuple[int, Counter[tuple[str, str]], dict[str, Floats]]] = deque()
 
-    def add(self, table: Any, decision: Decision, expected_loss: Floats | None) -> None:
+    def add(self, outcome: DecidedRows) -> None:
         """Note some decided rows; of a large request some rows at equal distances."""
-        if len(decision) > _SAMPLE:
-            chosen = slice(None, None, -(-len(decision) // _SAMPLE))
-            table, decision = table[chosen].copy(), decision[chosen]
-            expected_loss = None if expected_loss is None else expected_loss[chosen]
-        self._pending.append((table if self.loaded.reads_rows else None, decision, expected_loss))
+        count = len(outcome.decision)
+        self._pending.append(outcome if count <= _SAMPLE else outcome[:: -(-count // _SAMPLE)])
 
     def digest(self) -> bool:
         """Compare the rows since the last call with the training rows; return whether there were any."""
         noted = [self._pending.popleft() for _ in range(len(self._pending))]
         if not noted:
             return False
-        tables, outputs, count = [], [], 0
-        for table, decision, expected in reversed(noted):  # the newest first
-            tables.append(table)
-            outputs.append(_outputs(decision, expected))
-            count += len(decision)
+        recent, count = [], 0
+        for outcome in reversed(noted):  # the newest first
+            recent.append(outcome)
+            count += len(outcome.decision)
             if count >= _PENDING:
                 break
+        compared = [each.comparison for each in recent if each.comparison is not None]
+        problems = CellComparison.concatenate(compared).counts() if compared else {}
+        outputs = [_outputs(each.decision, each.expected_loss) for each in recent]
         joined = {name: np.concatenate([each[name] for each in outputs]) for name in outputs[0]}
-        self._batches.append((count, _problems(self.loaded, tables), joined))
+        self._batches.append((count, Counter(problems), joined))
         while len(self._batches) > 1 and sum(batch[0] for batch in self._batches) > _WINDOW:
             self._batches.popleft()
         return True
@@ -115,23 +109,3 @@ def _outputs(decision: Decision, expected_loss: Floats | None) -> dict[str, Floa
     if decision.prediction.ndim == 1:
         outputs["prediction"] = decision.prediction
     return outputs if expected_loss is None else {**outputs, "expected_loss": expected_loss}
-
-
-def _problems(loaded: LoadedModel, tables: list[Any]) -> Counter[tuple[str, str]]:
-    """Count the rows by column and problem."""
-    from recuse.model_file.table_report import table_report
-
-    schema = loaded.model.schema
-    if not isinstance(schema, TableSchema):
-        return Counter()
-    known = {column.name for column in schema.columns}
-    found = table_report(schema, _frame(tables))
-    return Counter({(str(each.column), each.problem): each.rows for each in found if each.column in known})
-
-
-def _frame(tables: list[Any]) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = [table for table in tables if isinstance(table, Mapping)]
-    frames = [pd.DataFrame(table).astype(object) for table in tables if not isinstance(table, Mapping)]
-    return pd.concat([pd.DataFrame(rows, dtype=object), *frames] if rows else frames)

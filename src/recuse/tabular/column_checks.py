@@ -51,12 +51,13 @@ def check_finite(frame: pd.DataFrame, names: Iterable[Any], source: str) -> None
     """Raise an error if a column of numbers has an infinite value."""
     import pandas as pd
 
-    from recuse.tabular.cells import Kind, kind_of, read_numbers
+    from recuse.tabular.codecs import NumberCodec
+    from recuse.tabular.schema import Kind, kind_of
 
     for name in names:
         column = frame[name]
         if column.dtype.kind not in "iubMm" and column.notna().any() and kind_of(column) is Kind.NUMBER:
-            values = pd.Series(read_numbers(column)[0], index=column.index)
+            values = pd.Series(NumberCodec().of_series(column).values, index=column.index)
             check_cells(values, values.abs() == math.inf, f"column {name!r} of {source} must be finite")
 
 
@@ -87,14 +88,13 @@ def numbers_of(frame: pd.DataFrame, name: str, role: str, source: str) -> pd.Ser
     """Return a column as numbers, NaN for missing values and words such as "n/a"."""
     import pandas as pd
 
-    from recuse.tabular.cells import MISSING_WORDS, Kind, kind_of, read_numbers
+    from recuse.tabular.codecs import NumberCodec
+    from recuse.tabular.schema import Kind, kind_of
 
     column = frame[name]
     if column.dtype.kind == "M" or (column.notna().any() and kind_of(column) is Kind.DATE):
         raise ValueError(f"the {role} {name!r} of {source} must hold numbers, got dates")
-    values, text = read_numbers(column)
-    cells = column.astype(object)
-    words = cells[text].map(lambda cell: str(cell).strip())
-    wrong = ~words.str.lower().isin(MISSING_WORDS) if len(words) else words.astype(bool)
-    check_cells(words, wrong, f"the {role} {name!r} of {source} must hold numbers")
-    return pd.Series(values, index=column.index, name=name)
+    cells = NumberCodec().of_series(column)
+    words = column.astype(object)[cells.unknown].map(lambda cell: str(cell).strip())
+    check_cells(words, words.notna(), f"the {role} {name!r} of {source} must hold numbers")
+    return pd.Series(cells.values, index=column.index, name=name)

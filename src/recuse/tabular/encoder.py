@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.dataframes import row_name
-from recuse.tabular.cells import Kind, kind_of
-from recuse.tabular.columns import CategoryColumn, Cells, Column, DroppedColumn, NumericColumn
-from recuse.tabular.dates import DateColumn
+from recuse.tabular.codecs import Cells
+from recuse.tabular.encodings import ColumnEncoding, encoding_of
+from recuse.tabular.schema import Column, Kind, TableSchema, Unseen, check_finite
 from recuse.validation import require
 
-__all__ = ["Encoded", "TableEncoder", "Unseen", "raise_if_unseen"]
+__all__ = ["Encoded", "TableEncoder", "check_seen"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-Unseen = Literal["novel", "error", "keep"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,9 @@ class TableEncoder:
 
     Attributes
     ----------
-    columns_ : list of Column
+    schema_ : TableSchema
+        What is known of the columns.
+    columns_ : list of ColumnEncoding
         The learned encoding of each column: frozen dataclasses of numbers, text and tuples.
 
     Examples
@@ -75,34 +76,35 @@ class TableEncoder:
     Encoded(features=array([[1.5, 0. , 0. ]]), novelty=array([[0.5, 1. ]]))
     """
 
-    columns_: list[Column]
+    schema_: TableSchema
+    columns_: list[ColumnEncoding]
 
     def __init__(self, unseen: Unseen = "novel") -> None:
         self.unseen = unseen
 
-    def fit(self, X: pd.DataFrame | Floats, sample_weight: Floats | None = None) -> TableEncoder:
-        """Learn means, scales, ranges and levels."""
+    def fit(
+        self, X: pd.DataFrame | Floats, sample_weight: Floats | None = None, schema: TableSchema | None = None
+    ) -> TableEncoder:
+        """Learn means, scales, ranges and levels; `schema` is that of these rows, where it is known."""
         require(self.unseen in ("novel", "error", "keep"), "unseen", "'novel', 'error' or 'keep'", self.unseen)
-        frame = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X)
-        if frame.shape[1] == 0:
+        if X.shape[1] == 0:
             raise ValueError("X must have at least one column to learn from, got none")
-        weight = np.ones(len(frame)) if sample_weight is None else sample_weight
-        columns = [_learn(frame[name], weight) for name in frame.columns]
-        if sum(column.n_features for column in columns) == 0:
-            raise ValueError(f"X must have at least one column to learn from, got none, {len(columns)} dropped")
-        self._named = isinstance(X, pd.DataFrame)
-        self.columns_ = columns
-        return self
+        weight = np.ones(len(X)) if sample_weight is None else sample_weight
+        schema = TableSchema.learn(X) if schema is None else schema
+        if not schema.used:
+            raise ValueError(f"X must have at least one column to learn from, got none, {X.shape[1]} dropped")
+        return self._learn(replace(schema, unseen=self.unseen), X, weight)
 
     def refitted(self, X: pd.DataFrame | Floats, sample_weight: Floats, unseen: Unseen) -> TableEncoder:
         """Return an encoder that learned the same columns, as of the same kinds, from other rows."""
+        schema = replace(self.schema_.learned_from(self._frame(X)), unseen=unseen)
+        return TableEncoder(unseen)._learn(schema, X, sample_weight)
+
+    def _learn(self, schema: TableSchema, X: pd.DataFrame | Floats, weight: Floats) -> TableEncoder:
+        self.schema_ = schema
         frame = self._frame(X)
-        encoder = TableEncoder(unseen)
-        encoder._named = self._named
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # `fit` has given the warnings about these columns
-            encoder.columns_ = [_learn_again(column, frame[column.name], sample_weight) for column in self.columns_]
-        return encoder
+        self.columns_ = [encoding_of(column, frame[column.name], weight) for column in schema.columns]
+        return self
 
     def transform(self, X: pd.DataFrame | Floats) -> Floats:
         """Return features (row, feature)."""
@@ -113,12 +115,20 @@ class TableEncoder:
         frame = self._frame(X)
         features, novelty = np.zeros((len(frame), self.n_features)), np.zeros((len(frame), len(self.columns_)))
         for place, (learned, part) in enumerate(zip(self.columns_, self.slices, strict=True)):
-            column = frame[learned.name]
-            cells = learned.encode(column, features[:, part], keep=self.unseen == "keep")
-            if self.unseen == "error":
-                raise_if_unseen(learned, column, cells)
-            novelty[:, place] = cells.novelty
+            if learned.column.kind != Kind.UNUSED:
+                cells = self._read(learned.column, frame[learned.column.name])
+                novelty[:, place] = learned.encode(cells, features[:, part], keep=self.unseen == "keep")
         return Encoded(features, novelty)
+
+    def _read(self, column: Column, series: pd.Series[Any]) -> Cells:
+        cells = column.codec.of_series(series)
+        if column.kind == Kind.NUMBER:
+            check_finite(column.name, cells.values, series.index)
+            if cells.unknown.any():
+                column.warn_of_text(cells.unknown, series.iloc[int(cells.unknown.argmax())])
+        if self.unseen == "error":
+            check_seen(column, cells, lambda row: series.iloc[row], series.index)
+        return cells
 
     @property
     def n_features(self) -> int:
@@ -138,8 +148,8 @@ class TableEncoder:
 
     def _frame(self, X: pd.DataFrame | Floats) -> pd.DataFrame:
         """Find the columns by name where both tables have names, else by position."""
-        names = [column.name for column in self.columns_]
-        if self._named and isinstance(X, pd.DataFrame):
+        names = [column.name for column in self.schema_.columns]
+        if self.schema_.matrix is None and isinstance(X, pd.DataFrame):
             absent = [name for name in names if name not in X.columns]
             if absent:
                 raise ValueError(f"X must have the column {absent[0]!r}, as in training, got columns {list(X.columns)}")
@@ -149,47 +159,29 @@ class TableEncoder:
         return X.set_axis(names, axis=1) if isinstance(X, pd.DataFrame) else pd.DataFrame(X, columns=names)
 
 
-def _learn_again(learned: Column, column: pd.Series[Any], weight: Floats) -> Column:
-    """Learn a column as of its known kind; a column without any value here is left as it is."""
-    if isinstance(learned, NumericColumn | CategoryColumn | DateColumn) and column.notna().any():
-        return type(learned).learn(column, weight)
-    return learned
+def check_seen(column: Column, cells: Cells, cell_at: Callable[[int], Any], index: pd.Index[Any] | None) -> None:
+    """Raise an error for the first unseen category or new missing value.
 
-
-def _learn(column: pd.Series[Any], weight: Floats) -> Column:
-    if column.isna().all():
-        return DroppedColumn.warn(column.name, "all its values are missing")
-    kind = kind_of(column)
-    if kind is Kind.DATE:
-        return DateColumn.learn(column, weight)
-    return NumericColumn.learn(column, weight) if kind is Kind.NUMBER else CategoryColumn.learn(column, weight)
-
-
-class Described(Protocol):
-    """A column with a name, and what it must hold."""
-
-    @property
-    def name(self) -> Any:
-        """The name of the column in the table."""
-
-    @property
-    def expected(self) -> str:
-        """What the column must hold, for error messages."""
-
-
-def raise_if_unseen(learned: Described, column: pd.Series[Any], cells: Cells) -> None:
-    """Raise an error for the first unseen category or new missing value."""
+    Parameters
+    ----------
+    column : Column
+    cells : Cells
+    cell_at : callable
+        Returns the cell of a row as it was given.
+    index : Index or None
+        The labels of the rows.
+    """
     if cells.unknown.any():
         row, count = int(cells.unknown.argmax()), int(cells.unknown.sum())
         raise ValueError(
-            f"column {learned.name!r} must hold {learned.expected}, got {column.iloc[row]!r:.80} "
-            f"at {row_name(row, column.index)}{_first_of(count)}"
+            f"column {column.name!r} must hold {column.expected}, got {cell_at(row)!r:.80} "
+            f"at {row_name(row, index)}{_first_of(count)}"
         )
-    if cells.new_gap.any():
-        row, count = int(cells.new_gap.argmax()), int(cells.new_gap.sum())
+    if not column.had_missing and cells.missing.any():
+        row, count = int(cells.missing.argmax()), int(cells.missing.sum())
         raise ValueError(
-            f"column {learned.name!r} must have no missing value, as in training, got one "
-            f"at {row_name(row, column.index)}{_first_of(count)}"
+            f"column {column.name!r} must have no missing value, as in training, got one "
+            f"at {row_name(row, index)}{_first_of(count)}"
         )
 
 

@@ -18,36 +18,18 @@ from recuse.row_hashes import (
     count_singles,
     hashes_of_targets,
 )
+from recuse.tabular.codecs import MISSING_TIME, distinct_cells
+from recuse.tabular.schema import Column, Kind, TableSchema
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from recuse.tabular.rows import Rows
 
-__all__ = ["HashedColumn", "Overlap", "TrainingRows"]
+__all__ = ["Overlap", "TrainingRows"]
 
 Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
-
-
-@dataclass(frozen=True)
-class HashedColumn:
-    """A column that is part of the hash of a row.
-
-    Attributes
-    ----------
-    name : str or int
-    place : int
-        Position of the column in the training table.
-    kind : {"numbers", "dates or times", "categories"}
-    zone : str or None
-        Time zone of dates.
-    """
-
-    name: str | int
-    place: int
-    kind: str
-    zone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,9 +71,7 @@ class TrainingRows:
 
     Attributes
     ----------
-    columns : tuple of HashedColumn
-    width : int
-        Number of columns of the training table.
+    schema : TableSchema
     hashes : ndarray of uint64 of shape (distinct row,), sorted
     repeated : ndarray of bool of shape (distinct row,)
         Whether several training rows have the hash.
@@ -113,8 +93,7 @@ class TrainingRows:
     array([ True, False])
     """
 
-    columns: tuple[HashedColumn, ...]
-    width: int
+    schema: TableSchema
     hashes: Hashes = field(repr=False)
     repeated: NDArray[np.bool_] = field(repr=False)
     count: int
@@ -123,12 +102,10 @@ class TrainingRows:
 
     @classmethod
     def learn(cls, rows: Rows) -> Self:
-        """Learn the kinds of the columns, and hash the rows."""
-        X = rows.X
-        columns = _columns_of(X) if is_frame(X) else [HashedColumn(i, i, "numbers") for i in range(X.shape[1])]
+        """Learn the columns, and hash the rows."""
         none = np.zeros(0, np.uint64)
         nothing = Singles(0, 0, 0, 0, 0), RowHashes(none, none, none, none)
-        return cls(tuple(columns), X.shape[1], none, np.zeros(0, np.bool_), 0, *nothing).with_rows(rows)
+        return cls(TableSchema.learn(rows.X), none, np.zeros(0, np.bool_), 0, *nothing).with_rows(rows)
 
     def with_rows(self, rows: Rows) -> Self:
         """Return the same with the hashes of more rows."""
@@ -144,7 +121,7 @@ class TrainingRows:
         parts = RowHashes(hashes, *(values[first] for values in both[1:]))
         count = self.count + int(copies.sum())
         singles = Singles(count, *(_count_single_rows(values, repeated) for values in vars(parts).values()))
-        return type(self)(self.columns, self.width, hashes, repeated, count, singles, parts)
+        return type(self)(self.schema, hashes, repeated, count, singles, parts)
 
     def hash_rows(self, X: Any, y: Any) -> Hashes:
         """Return a hash of the features and the target of each row.
@@ -175,18 +152,20 @@ class TrainingRows:
         """Return 64 bits for each cell, column by column."""
         import pandas as pd
 
+        columns, used = self.schema.columns, self.schema.used
         table = to_pandas(pd.DataFrame(X) if isinstance(X, dict) else X)
-        if not is_frame(table) and any(column.kind != "numbers" for column in self.columns):
+        if not is_frame(table) and any(column.kind != Kind.NUMBER for column in used):
             from recuse.tabular.table import as_table
 
             table = as_table(table)
         if not is_frame(table):
             table = pd.DataFrame(np.asarray(table, dtype=np.float64))
-        if all(column.name in table.columns for column in self.columns):
-            return [_bits(column, table[column.name]) for column in self.columns]
-        if table.shape[1] != self.width:
-            raise ValueError(f"X must have {self.width} columns, as in training, got {table.shape[1]}")
-        return [_bits(column, table.iloc[:, column.place]) for column in self.columns]
+        if all(column.name in table.columns for column in used):
+            return [_bits(column, table[column.name]) for column in used]
+        if table.shape[1] != len(columns):
+            raise ValueError(f"X must have {len(columns)} columns, as in training, got {table.shape[1]}")
+        cells = [(column, table.iloc[:, place]) for place, column in enumerate(columns) if column.kind != Kind.UNUSED]
+        return [_bits(column, series) for column, series in cells]
 
 
 def _count_single_rows(hashes: Hashes, repeated: NDArray[np.bool_]) -> int:
@@ -194,43 +173,14 @@ def _count_single_rows(hashes: Hashes, repeated: NDArray[np.bool_]) -> int:
     return count_singles(np.concatenate([hashes, hashes[repeated]]))
 
 
-def _columns_of(X: pd.DataFrame) -> list[HashedColumn]:
-    """Return the columns that the encoder would use."""
-    from recuse.tabular.cells import Kind, kind_of, zone_of
-    from recuse.tabular.columns import identifies_rows
-
-    columns = []
-    for place, name in enumerate(X.columns):
-        cells = X.iloc[:, place]
-        if cells.isna().all():
-            continue
-        kind = kind_of(cells)
-        if kind is Kind.CATEGORY and identifies_rows(cells):
-            continue
-        columns.append(
-            HashedColumn(_plain_name(name), place, kind.value, zone_of(cells) if kind is Kind.DATE else None)
-        )
-    return columns
-
-
-def _plain_name(name: Any) -> Any:
-    return int(name) if isinstance(name, np.integer) else name
-
-
-def _bits(column: HashedColumn, cells: pd.Series[Any]) -> Hashes:
+def _bits(column: Column, cells: pd.Series[Any]) -> Hashes:
     """Return 64 bits for each cell of a column."""
-    from recuse.tabular.cells import Kind, read_dates, read_levels, read_numbers
-
-    match column.kind:
-        case Kind.NUMBER:
-            return bits_of_numbers(read_numbers(cells)[0])
-        case Kind.DATE:
-            times = read_dates(cells, column.zone)[0]
-            return np.where(np.isnat(times), MISSING, times.astype(np.int64).view(np.uint64))
-    codes, levels = read_levels(cells)
-    return np.append(bits_of_texts([str(_whole(level)) for level in levels]), MISSING)[codes]
-
-
-def _whole(level: Any) -> Any:
-    """Return a whole number as an int, since gaps turn a column of ints into floats."""
-    return int(level) if isinstance(level, float) and level.is_integer() else level
+    if column.kind == Kind.CATEGORY:
+        codes, values = distinct_cells(cells)
+        texts = [column.text_of(value) for value in values]
+        bits = np.where([text is None for text in texts], MISSING, bits_of_texts([text or "" for text in texts]))
+        return np.append(bits, MISSING)[codes]
+    read = column.codec.of_series(cells)
+    if column.kind == Kind.NUMBER:
+        return bits_of_numbers(read.values)
+    return np.where(read.values == MISSING_TIME, MISSING, read.values.view(np.uint64))

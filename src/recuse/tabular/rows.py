@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from recuse.costs import row_values
+from recuse.tabular.schema import TableSchema
 
 __all__ = ["Origin", "Rows", "is_constant_target"]
 
@@ -53,8 +54,8 @@ class Rows:
         Rows of one group are kept together by splits: the groups passed to `fit`, or else rows with equal features.
     part : ndarray of int8 of shape (row, split)
         Role of the row in each split of a user's splitter; empty without one. See `recuse.tabular.folds`.
-    origin : Origin or None
-        Only for all rows of a fit; `take` drops it.
+    origin, schema : Origin and TableSchema, or None
+        Only for all rows of a fit; `take` drops them.
     """
 
     X: pd.DataFrame | Floats
@@ -64,6 +65,7 @@ class Rows:
     group: Indices
     part: NDArray[np.int8]
     origin: Origin | None = field(default=None, repr=False)
+    schema: TableSchema | None = field(default=None, repr=False)
 
     @classmethod
     def canonical(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from recuse.dataframes import aligned, check_target_type, row_index, to_pandas, unmasked
-from recuse.tabular.cells import check_finite
+from recuse.tabular.schema import check_finite
 
 __all__ = ["aligned", "as_table", "check_target_type", "row_index"]
 
@@ -61,7 +61,7 @@ def _checked_frame(X: pd.DataFrame) -> pd.DataFrame:
         twice = X.columns[X.columns.duplicated()][0]
         raise ValueError(f"column names must be unique, got {twice!r} more than once")
     for name in X.columns[[getattr(dtype, "kind", "") == "f" for dtype in X.dtypes]]:
-        check_finite(X[name], X[name].to_numpy(dtype=np.float64, na_value=np.nan))
+        check_finite(name, X[name].to_numpy(dtype=np.float64, na_value=np.nan), X.index)
     return X
 
 

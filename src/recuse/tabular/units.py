@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from recuse.costs import Cost, is_constant
 from recuse.losses import SQUARED, TargetLoss
-from recuse.tabular.encoder import TableEncoder, Unseen
+from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.rows import Rows
+from recuse.tabular.schema import Unseen
 
 __all__ = ["Units", "moments", "target_moments"]
 
@@ -46,7 +47,7 @@ class Units:
         unseen: Unseen = "novel",
     ) -> Self:
         """Learn the encoding from `everything`, and the scales of target and cost from `train`."""
-        encoder = TableEncoder(unseen).fit(everything.X, everything.weight)
+        encoder = TableEncoder(unseen).fit(everything.X, everything.weight, everything.schema)
         mean, scale = target_moments(train.y, train.weight)
         if not scale_target:
             mean = 0.0 * mean

@@ -44,9 +44,10 @@ from recuse.estimators.risk.model import CrossFittedRisk
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
 from recuse.rules.risk import Prediction, RiskInputs, RiskModels
-from recuse.tabular.encoder import TableEncoder, Unseen
+from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split, check_folds, folds_of, is_partition, splits_of_tested
 from recuse.tabular.rows import Rows
+from recuse.tabular.schema import Unseen
 from recuse.tabular.units import target_moments
 from recuse.validation import is_count, is_rate, require
 
@@ -217,7 +218,7 @@ class AutoRejector(RiskBasedRegressor):
             weight = self._weight_of_drawn(X, sample_weight, random)
             rows = self._training_rows(X, y, self.cost_, weight, groups=groups, cv=self.cv)
             start = time.monotonic()
-            encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
+            encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight, rows.schema)
             features = encoder.transform(rows.X)
             missing = self._fit_rows(rows, encoder, features, budget, time.monotonic() - start, random)
         if missing:

@@ -40,10 +40,11 @@ from recuse.experts.expert import (
 from recuse.losses import LossLike
 from recuse.out_of_fold import OutOfFold
 from recuse.rules.deferral import DeferralRule, ExpertLoss
-from recuse.tabular.encoder import TableEncoder, Unseen
+from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.fingerprint import TrainingRows
 from recuse.tabular.folds import check_folds, folds_of
 from recuse.tabular.rows import Rows
+from recuse.tabular.schema import Unseen
 from recuse.validation import is_count, require
 
 __all__ = ["DeferralRegressor"]
@@ -178,7 +179,7 @@ class DeferralRegressor(CheckedRegressor):
             fees = fees_of(self.experts_, X, table, fitting=True)
             assert rows.origin is not None
             used = rows.origin.place >= 0  # rows of weight > 0
-            encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
+            encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight, rows.schema)
             experts, expected = self._fit_experts(rows, encoder.transform(rows.X), predictions[used], cv, random)
             silent = unanswered(self.experts_, predictions[used])
             best = np.full(len(used), np.nan)

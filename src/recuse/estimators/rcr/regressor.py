@@ -39,8 +39,8 @@ from recuse.losses import LossLike
 from recuse.progress import progress_bar
 from recuse.rules.networks import RcRRule
 from recuse.surrogates import CarriesSurrogates, SurrogateLike
-from recuse.tabular.encoder import Unseen
 from recuse.tabular.rows import Rows
+from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 
 __all__ = ["RcRRegressor"]

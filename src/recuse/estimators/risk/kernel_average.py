@@ -77,7 +77,7 @@ class KernelAverage(CheckedRegressor):
             require(self.width is None or is_rate(self.width), "width", "None or a finite number > 0", self.width)
             require(is_count(self.max_rows), "max_rows", "an int >= 1", self.max_rows)
             rows = self._training_rows(X, y, 1.0, sample_weight)
-            self._encoder = TableEncoder().fit(rows.X, rows.weight)
+            self._encoder = TableEncoder().fit(rows.X, rows.weight, rows.schema)
             self._rows, self._y, self._weight = self._encoder.transform(rows.X), rows.y, rows.weight
             self.width_ = self._best_width() if self.width is None else float(self.width)
         return self

@@ -27,9 +27,10 @@ from recuse.estimators.subestimators import (
 )
 from recuse.losses import LossLike
 from recuse.rules.risk import PowerCalibration, Prediction, RiskInputs, RiskModels, Surcharge, predict
-from recuse.tabular.encoder import TableEncoder, Unseen
+from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split, is_partition, splits_of_tested
 from recuse.tabular.rows import Rows
+from recuse.tabular.schema import Unseen
 from recuse.tabular.units import target_moments
 from recuse.threads import one_thread
 from recuse.validation import is_count, is_rate, require
@@ -205,7 +206,7 @@ class RiskRejector(RiskBasedRegressor):
             cv = self.cv if self._cross_fits else None
             rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=cv, merge_costs=True)
             random = check_random_state(self.random_state)
-            encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight)
+            encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight, rows.schema)
             self._fit_rows(rows, encoder, encoder.transform(rows.X), random)
         assert rows.origin is not None
         self._advise(rows.origin.weight)

@@ -26,8 +26,8 @@ from recuse.estimators.selectivenet.operating_points import best_of, curve, near
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
 from recuse.rules.networks import SelectiveRule, mean_heads
-from recuse.tabular.encoder import Unseen
 from recuse.tabular.rows import Rows
+from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.validation import is_count, is_rate, require
 

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
 from recuse.model_file.graph.operators import BOOL, DOUBLE, INT64
-from recuse.model_file.schema import (
-    MISSING_TIME,
-    UNKNOWN_TIME,
-    ColumnSchema,
-    TableSchema,
-)
-from recuse.tabular.columns import CategoryColumn, NumericColumn
-from recuse.tabular.dates import CIRCLE_STEPS, DateColumn, on_circle
+from recuse.model_file.schema import UNKNOWN_TIME, input_name, missing_text
+from recuse.tabular.codecs import MISSING_TIME, Cells, State
 from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.encodings import (
+    CIRCLE_STEPS,
+    CategoryEncoding,
+    ColumnEncoding,
+    DateEncoding,
+    NumberEncoding,
+    on_circle,
+)
+from recuse.tabular.schema import Kind, TableSchema
 
 __all__ = ["EncodedTable", "encode_table", "raw_numbers"]
 
@@ -52,13 +54,13 @@ def raw_numbers(schema: TableSchema, inputs: dict[str, Value]) -> Value:
     if schema.matrix is not None:
         return inputs[schema.matrix]
     for column in schema.columns:
-        if column.kind != "number":
+        if column.kind != Kind.NUMBER:
             raise ConversionError(
                 f"a prefitted regressor can be saved only if all its columns hold numbers, but column {column.name!r} "
-                f"{'has no values' if column.kind == 'unused' else f'holds a {column.kind}'}: encode it before, or fit "
-                "RiskRejector without prefit"
+                f"{'has no values' if column.kind == Kind.UNUSED else f'holds a {column.kind}'}: encode it before, or "
+                "fit RiskRejector without prefit"
             )
-    return concat([inputs[column.input] for column in schema.columns], axis=1)
+    return concat([inputs[input_name(column)] for column in schema.columns], axis=1)
 
 
 def encode_table(encoder: TableEncoder, schema: TableSchema, inputs: dict[str, Value]) -> EncodedTable:
@@ -66,18 +68,18 @@ def encode_table(encoder: TableEncoder, schema: TableSchema, inputs: dict[str, V
 
     Cells that are not numbers or dates are unknown: infinite numbers, and the time `UNKNOWN_TIME`.
     """
-    used = [place for place, column in enumerate(schema.columns) if column.kind != "unused"]
+    used = [place for place, column in enumerate(schema.columns) if column.kind != Kind.UNUSED]
     blocks: list[Value] = []  # features
     order: list[int] = []  # position of each block's features in the encoding
     novelty: dict[int, Value] = {}
-    numeric = [place for place in used if schema.columns[place].kind in ("number", "date")]
+    numeric = [place for place in used if schema.columns[place].kind != Kind.CATEGORY]
     slices = encoder.slices
     if numeric:
         values = _numbers(schema, inputs, numeric)
         learned = [_trend(encoder.columns_[place]) for place in numeric]
         numbers = _encode_numbers(learned, values, keep=encoder.unseen == "keep")
         flagged = [
-            slices[place].stop - 1 for place, column in zip(numeric, learned, strict=True) if column.flag_missing
+            slices[place].stop - 1 for place, each in zip(numeric, learned, strict=True) if each.column.had_missing
         ]
         blocks += [numbers.scaled, *([numbers.flags] if numbers.flags is not None else [])]
         order += [slices[place].start for place in numeric] + flagged
@@ -85,13 +87,13 @@ def encode_table(encoder: TableEncoder, schema: TableSchema, inputs: dict[str, V
         if numeric == used and not any(_cycles(encoder.columns_[place]) for place in used):
             return EncodedTable(_in_order(concat(blocks, axis=1), order), numbers.novelty, used)
     for place in used:
-        column, start = encoder.columns_[place], slices[place].start
-        if isinstance(column, DateColumn) and _cycles(column):
-            blocks.append(_encode_cycles(column, inputs[schema.columns[place].input]))
-            order += range(start + 1, start + 1 + 2 * len(column.cycles))
-        if isinstance(column, CategoryColumn):
-            cells = _encode_category(column, schema.columns[place], inputs, keep=encoder.unseen == "keep")
-            width = column.n_features
+        encoding, start = encoder.columns_[place], slices[place].start
+        if isinstance(encoding, DateEncoding) and _cycles(encoding):
+            blocks.append(_encode_cycles(encoding, inputs[input_name(encoding.column)]))
+            order += range(start + 1, start + 1 + 2 * len(encoding.cycles))
+        if isinstance(encoding, CategoryEncoding):
+            cells = _encode_category(encoding, inputs[input_name(encoding.column)], keep=encoder.unseen == "keep")
+            width = encoding.n_features
             blocks.append(cells.columns(0, width))
             order += range(start, start + width)
             novelty[place] = cells.columns(width, width + 1)
@@ -104,15 +106,15 @@ def _in_order(features: Value, order: Sequence[int]) -> Value:
     return features if list(order) == sorted(order) else features.take(np.argsort(order), axis=1)
 
 
-def _cycles(column: object) -> tuple[str, ...]:
-    return column.cycles if isinstance(column, DateColumn) else ()
+def _cycles(encoding: ColumnEncoding) -> tuple[str, ...]:
+    return encoding.cycles if isinstance(encoding, DateEncoding) else ()
 
 
-def _trend(column: object) -> NumericColumn:
-    if isinstance(column, DateColumn):
-        return column.trend
-    assert isinstance(column, NumericColumn)
-    return column
+def _trend(encoding: ColumnEncoding) -> NumberEncoding:
+    if isinstance(encoding, DateEncoding):
+        return encoding.trend
+    assert isinstance(encoding, NumberEncoding)
+    return encoding
 
 
 def _numbers(schema: TableSchema, inputs: dict[str, Value], places: Sequence[int]) -> Value:
@@ -120,7 +122,7 @@ def _numbers(schema: TableSchema, inputs: dict[str, Value], places: Sequence[int
     if schema.matrix is not None:
         matrix = inputs[schema.matrix]
         return matrix if len(places) == matrix.shape[1] else matrix.take(list(places), axis=1)
-    values = [inputs[schema.columns[place].input] for place in places]
+    values = [inputs[input_name(schema.columns[place])] for place in places]
     return concat([_seconds(value) if value.dtype == INT64 else value for value in values], axis=1)
 
 
@@ -136,13 +138,13 @@ class _Numbers:
     novelty: Value  # (row, column)
 
 
-def _encode_numbers(columns: Sequence[NumericColumn], values: Value, *, keep: bool) -> _Numbers:
-    """Encode all numbers at once, by the operations of `NumericColumn.encode_values`."""
+def _encode_numbers(columns: Sequence[NumberEncoding], values: Value, *, keep: bool) -> _Numbers:
+    """Encode all numbers at once, by the operations of `NumberEncoding.encode`."""
     low, high, margin = (
         np.array([getattr(column.range, name) for column in columns]) for name in ("low", "high", "margin")
     )
     mean, scale = np.array([column.mean for column in columns]), np.array([column.scale for column in columns])
-    has_flag = np.array([column.flag_missing for column in columns])
+    has_flag = np.array([each.column.had_missing for each in columns])
     unknown, gap = values.unary("IsInf"), values.unary("IsNaN")
     missing = unknown | gap
     reason = unknown | (gap & values.graph.constant(~has_flag, BOOL)) if has_flag.any() else missing
@@ -154,7 +156,7 @@ def _encode_numbers(columns: Sequence[NumericColumn], values: Value, *, keep: bo
     return _Numbers(scaled, flags, where(reason, 1.0, outside))
 
 
-def _encode_cycles(column: DateColumn, time: Value) -> Value:
+def _encode_cycles(column: DateEncoding, time: Value) -> Value:
     """Return sine and cosine (row, 2 * cycle) of month, weekday and hour; 0 if the time is missing."""
     missing = time.equals(MISSING_TIME) | time.equals(UNKNOWN_TIME)
     time = where(missing, 0, time)
@@ -191,20 +193,16 @@ def _months_since_march(day: Value) -> Value:
     return (of_year * 5 + 2) / 153
 
 
-def _encode_category(column: CategoryColumn, schema: ColumnSchema, inputs: dict[str, Value], *, keep: bool) -> Value:
+def _encode_category(encoding: CategoryEncoding, text: Value, *, keep: bool) -> Value:
     """Return the features and, last, the novelty of the cells (row, feature + 1), looked up in a table by level."""
-    levels = [*column.levels, *column.pooled]
-    cells = pd.Series([*levels, None, _Unseen()], dtype=object, name=column.name)
-    features = np.zeros((len(cells), column.n_features))
-    novelty = column.encode(cells, features, keep=keep).novelty
-    text = inputs[schema.input]
-    graph, count = text.graph, len(levels)
-    keys = [*(level.text for level in schema.levels), schema.missing]
-    code = graph.node(
+    levels = encoding.column.levels
+    count = len(levels)
+    state = [State.KNOWN if level.seen else State.UNKNOWN for level in levels]
+    cells = Cells(np.array([*range(count), -1, -1]), np.array([*state, State.MISSING, State.UNKNOWN], np.int8))
+    features = np.zeros((count + 2, encoding.n_features))
+    novelty = encoding.encode(cells, features, keep=keep)
+    keys = [*(level.text for level in levels), missing_text(encoding.column)]
+    code = text.graph.node(
         "LabelEncoder", text, keys_strings=keys, values_int64s=list(range(count + 1)), default_int64=count + 1
     )
-    return graph.constant(np.column_stack([features, novelty])).take(code, axis=0).squeeze(1)
-
-
-class _Unseen:
-    """A value that no column has."""
+    return text.graph.constant(np.column_stack([features, novelty])).take(code, axis=0).squeeze(1)

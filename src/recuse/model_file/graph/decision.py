@@ -11,8 +11,9 @@ from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder, Value
 from recuse.model_file.graph.columns import EncodedTable, encode_table
 from recuse.model_file.graph.operators import DOUBLE, ROWS
-from recuse.model_file.schema import ImageSchema, TableSchema, schema_of
+from recuse.model_file.schema import ImageSchema, check_savable, input_name, inputs_of, with_numbers
 from recuse.tabular.encoder import TableEncoder
+from recuse.tabular.schema import TableSchema
 
 __all__ = [
     "DecisionGraph",
@@ -186,21 +187,22 @@ class TableInputs:
 
 def table_inputs(graph: GraphBuilder, encoder: TableEncoder, others: Sequence[str] = ()) -> TableInputs:
     """Declare the columns of a table as inputs, and encode them; `others` are numbers that are no features."""
-    features = schema_of(encoder)
-    schema = features.with_numbers(others)
-    inputs = {name: graph.input(name, dtype, shape) for name, (dtype, shape) in schema.inputs().items()}
+    features = encoder.schema_
+    schema = with_numbers(features, others)
+    check_savable(schema)
+    inputs = {name: graph.input(name, dtype, shape) for name, (dtype, shape) in inputs_of(schema).items()}
     count = len(features.columns)
     if schema.matrix is not None:
         matrix = inputs[schema.matrix]
         numbers = {name: matrix.columns(count + place, count + place + 1) for place, name in enumerate(others)}
         inputs = {schema.matrix: matrix.columns(0, count)}
     else:
-        numbers = {str(column.name): inputs[column.input] for column in schema.columns[count:]}
+        numbers = {str(column.name): inputs[input_name(column)] for column in schema.columns[count:]}
     return TableInputs(encoder, schema, inputs, _encoded(encoder, inputs), numbers)
 
 
 def _encoded(encoder: TableEncoder, inputs: dict[str, Value]) -> EncodedTable:
-    encoded = encode_table(encoder, schema_of(encoder), inputs)
+    encoded = encode_table(encoder, encoder.schema_, inputs)
     if encoded.features.shape[1] != encoder.n_features:
         raise AssertionError(f"the graph has {encoded.features.shape[1]} of {encoder.n_features} features")
     return encoded

@@ -13,7 +13,6 @@ from recuse.model_file.graph.columns import raw_numbers
 from recuse.model_file.graph.conversion import convert
 from recuse.model_file.graph.decision import Emitted, EmittedExperts, TableInputs, emits, table_inputs
 from recuse.model_file.graph.risk import estimate, mean_risk
-from recuse.model_file.schema import schema_of
 from recuse.rules.deferral import DeferralRule, ExpertLoss
 
 
@@ -66,7 +65,7 @@ def _answer(expert: ExpertLoss, table: TableInputs) -> Value | None:
         given = table.others[expert.name]
         return where(given.unary("IsInf"), np.nan, given)  # a cell that is no number
     try:
-        return convert(expert.model, raw_numbers(schema_of(table.encoder), table.inputs))
+        return convert(expert.model, raw_numbers(table.encoder.schema_, table.inputs))
     except ConversionError as error:
         raise ConversionError(
             f"the expert {expert.name!r}: {error}. Or give its method predict as the source, and its predictions as "

@@ -15,7 +15,6 @@ from recuse.model_file.graph.decision import Emitted, TableInputs, cost_input, e
 from recuse.model_file.graph.networks import member_predictions
 from recuse.model_file.graph.operators import INT64
 from recuse.model_file.graph.regressors.kernels import square_distances
-from recuse.model_file.schema import schema_of
 from recuse.rules.risk import Novelty, PowerCalibration, RiskInputs, RiskRule, ScaledRisk
 
 __all__ = ["estimate", "mean_risk"]
@@ -31,7 +30,7 @@ def _emit_risk(rule: RiskRule, graph: GraphBuilder) -> Emitted:
 def estimate(rule: RiskRule, table: TableInputs) -> tuple[Value, Value]:
     """Return the prediction (row, output) and the expected loss (row, 1)."""
     models, features = rule.models, table.encoded.features
-    x = raw_numbers(schema_of(rule.encoder), table.inputs) if models.reads_rows else features
+    x = raw_numbers(rule.encoder.schema_, table.inputs) if models.reads_rows else features
     novelty = None if models.novelty is None else _novelty(models.novelty, features)
     predictions, inputs = [], []
     for copies in zip(*models.regressors, strict=True):  # the first copies, the second ones, and so on

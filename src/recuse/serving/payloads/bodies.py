@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from recuse.model_file.schema import ColumnSchema
 from recuse.serving.errors import RequestError, shown
 from recuse.serving.parsing import decode_text
 from recuse.serving.payloads.reading import RowReading
+from recuse.tabular.codecs import State
+from recuse.tabular.schema import Column, Kind
 
 __all__ = ["check_cost", "table_of_columns", "table_of_csv", "table_of_lists", "table_of_records"]
 
-_MISSING_WORDS = frozenset({"", "na", "nan", "n/a", "null", "none", "<na>", "nat"})
+_COST = Column("cost", Kind.NUMBER)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -49,7 +51,7 @@ def table_of_records(reading: RowReading, records: Any) -> Any:
     if len(records) == 1:
         get = records[0].get
         return {name: get(text) for text, name in names.items()}
-    return _frame({name: [record.get(text) for record in records] for text, name in names.items()})
+    return _frame(reading, {name: [record.get(text) for record in records] for text, name in names.items()})
 
 
 def table_of_columns(reading: RowReading, columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -66,7 +68,7 @@ def table_of_columns(reading: RowReading, columns: Mapping[str, Sequence[Any]]) 
     table = {name: columns.get(text, missing) for text, name in names.items()}
     if len(missing) == 1:
         return {name: cells[0] for name, cells in table.items()}
-    return _frame(table)
+    return _frame(reading, table)
 
 
 def table_of_lists(reading: RowReading, rows: Any, names: Sequence[Any] | None = None) -> Any:
@@ -94,12 +96,12 @@ def table_of_csv(reading: RowReading, body: bytes) -> Any:
 
     A first column without a name is left out: it has the row names that pandas writes.
     """
-    kinds = {str(column.name): _cell_of_text(column) for column in reading.schema.columns}
+    kinds = {str(column.name): partial(_plain_cell, column) for column in reading.schema.columns}
     lines = _csv_lines(decode_text(body), reading.limits.cells)
     header = next(lines, [])
     if len(header) == 1 and header[0] not in kinds and re.search(r"[;\t]", header[0]):
         raise RequestError(422, f"the cells of a line must be separated by commas, got the header {shown(header[0])}")
-    readers = [kinds.get(name, _number_or_text) for name in header]
+    readers = [kinds.get(name, partial(_plain_cell, _COST)) for name in header]
     rows = []
     for number, line in enumerate(lines, start=2):
         if len(line) != len(readers):
@@ -129,30 +131,25 @@ def _check_line(line: str, most: int) -> str:
     return line
 
 
-def _cell_of_text(column: ColumnSchema) -> Callable[[str], Any]:
-    """Return the function that reads the text of a cell as the training rows had it."""
-    if column.kind != "category":
-        return _number_or_text
-    values = {level.value for level in column.levels}
-    if any(isinstance(value, str) for value in values):
-        return lambda text: None if text == "" else text
-    truths = {str(value).lower(): value for value in values if isinstance(value, bool)}
-    return lambda text: truths.get(text.lower(), _number_or_text(text))
-
-
-def _number_or_text(text: str) -> Any:
-    if text.strip().lower() in _MISSING_WORDS:
+def _plain_cell(column: Column, text: str) -> Any:
+    """Return the text of a cell as a value of JSON: a number, a category as training had it, or None if missing."""
+    value, state = column.codec.of_scalar(text)
+    if state == State.MISSING:
         return None
-    try:
-        return text if "_" in text else float(text)  # Python reads 1_000 as a number
-    except ValueError:
-        return text
+    if column.kind == Kind.NUMBER and state == State.KNOWN:
+        return value
+    level = column.levels[value].value if column.kind == Kind.CATEGORY and value >= 0 else None
+    return text if level is None else level
 
 
-def _frame(columns: Mapping[str | int, Sequence[Any]]) -> Any:
+def _frame(reading: RowReading, columns: Mapping[str | int, Sequence[Any]]) -> Any:
+    """Return a table; a column of dates may hold numbers only, each of which is a cell of a wrong type."""
     import pandas as pd
 
-    return pd.DataFrame(dict(columns))
+    dates = {column.name for column in reading.schema.used if column.kind == Kind.DATE}
+    return pd.DataFrame(
+        {name: pd.Series(cells, dtype=object if name in dates else None) for name, cells in columns.items()}
+    )
 
 
 def _check_cells(cells: Iterable[Any]) -> None:

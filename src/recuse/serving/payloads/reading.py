@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from recuse.model_file.schema import TableSchema
 from recuse.phrases import short
 from recuse.serving.errors import RequestError, shown
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.parsing import RowLimits
+from recuse.tabular.schema import TableSchema
 
 __all__ = ["RowReading", "check_lenient"]
 

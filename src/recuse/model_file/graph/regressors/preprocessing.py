@@ -41,7 +41,7 @@ from recuse.model_file.graph.conversion import converts
 from recuse.model_file.graph.operators import BOOL, DOUBLE
 from recuse.model_file.graph.regressors.interpolation import interpolated, piecewise, rank_pieces
 from recuse.model_file.graph.regressors.linear import constant_rows
-from recuse.tabular.columns import DroppedColumn, NumericColumn
+from recuse.tabular.encodings import NumberEncoding, UnusedEncoding
 
 __all__ = ["inverse", "standardised"]
 
@@ -53,20 +53,20 @@ _SMALLEST_SCALE = np.finfo(np.float64).eps
 
 def standardised(encoder: Any, x: Value) -> Value:
     """Return the features of a `TableEncoder` of numeric columns without missing cells."""
-    kept = [place for place, column in enumerate(encoder.columns_) if not isinstance(column, DroppedColumn)]
+    kept = [place for place, column in enumerate(encoder.columns_) if not isinstance(column, UnusedEncoding)]
     columns = [encoder.columns_[place] for place in kept]
     for column in columns:
-        if not isinstance(column, NumericColumn):
+        if not isinstance(column, NumberEncoding):
             raise ConversionError(
-                f"an encoder of {type(column).__name__} {column.name!r} inside a model cannot be saved in a model "
-                "file: use numeric columns"
+                f"column {column.column.name!r}, a {column.column.kind}, of an encoder inside a model cannot be saved "
+                "in a model file: use numeric columns"
             )
     values = x if kept == list(range(x.shape[1])) else x.take(kept, 1)
     if encoder.unseen != "keep":
         low, high = (np.array([column.range.clip(end) for column in columns]) for end in (-np.inf, np.inf))
         values = values.clip(low, high)
     values = (values - [column.mean for column in columns]) / [column.scale for column in columns]
-    if not any(column.flag_missing for column in columns):
+    if not any(column.column.had_missing for column in columns):
         return values
     flag = len(columns)
     order = [place for number, column in enumerate(columns) for place in (number, flag)[: column.n_features]]
