@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from recuse.serving.metrics import RecentRows
 from recuse.serving.model_store import LoadedModel
-from recuse.serving.window import RecentRows
 from saved_estimators import FRAME, ROWS
 from service_runs import records
 
@@ -91,7 +91,7 @@ def test_the_distance_is_that_of_the_audit(models):
     import pandas as pd
 
     from recuse.audit import drift
-    from recuse.serving.window import _distance
+    from recuse.serving.metrics import _distance
 
     random = np.random.RandomState(0)
     first, second = random.normal(size=80), random.normal(0.5, 1, 50).round(1)

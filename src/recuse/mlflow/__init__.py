@@ -1,7 +1,6 @@
 """Models in MLflow: a flavour round the model file, without pickles."""
 
-from recuse.mlflow.decisions import DecisionFunction
-from recuse.mlflow.flavor import load_model, log_model, save_model
+from recuse.mlflow.flavor import DecisionFunction, load_model, log_model, save_model
 from recuse.model_file.served import load
 
 __all__ = ["load_model", "log_model", "save_model"]

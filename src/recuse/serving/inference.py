@@ -23,8 +23,7 @@ from recuse.serving.messages import finite, json_response
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.serving.parsing import parse_json
-from recuse.serving.payloads.bodies import check_cost, table_of_columns
-from recuse.serving.payloads.reading import RowReading, check_lenient
+from recuse.serving.tables import RowReading, check_cost, check_lenient, table_of_columns
 from recuse.tabular.schema import Column
 
 __all__ = ["router"]

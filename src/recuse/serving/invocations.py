@@ -13,14 +13,15 @@ from recuse.serving.errors import RequestError, shown
 from recuse.serving.messages import InvocationsAnswer, InvocationsQuery, InvocationsRequest, json_response, records_of
 from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.serving.parsing import parse_json
-from recuse.serving.payloads.bodies import (
+from recuse.serving.tables import (
+    RowReading,
     check_cost,
+    check_lenient,
     table_of_columns,
     table_of_csv,
     table_of_lists,
     table_of_records,
 )
-from recuse.serving.payloads.reading import RowReading, check_lenient
 
 __all__ = ["router"]
 

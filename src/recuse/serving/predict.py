@@ -17,8 +17,7 @@ from recuse.serving.messages import json_response, records_of
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.serving.parsing import RowLimits, parse_json
-from recuse.serving.payloads.bodies import check_cost, table_of_records
-from recuse.serving.payloads.reading import RowReading, check_lenient
+from recuse.serving.tables import RowReading, check_cost, check_lenient, table_of_records
 from recuse.tabular.schema import Column, Kind, TableSchema
 
 __all__ = ["predict", "router"]

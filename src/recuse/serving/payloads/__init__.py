@@ -1,1 +1,0 @@
-"""What requests and answers hold: JSON, rows and decisions."""
