@@ -14,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 
 from recuse import losses
-from recuse.reviews.results import Lease, Order, Outcome, Progress, ReviewConflict, ReviewNotFound
+from recuse.reviews.results import Lease, Order, Progress, ReviewConflict, ReviewNotFound, ReviewOutcome
 from recuse.reviews.rows import is_name, json_text
 
 __all__ = ["answer", "give", "progress", "release", "renew"]
@@ -68,7 +68,7 @@ def release(connection: sqlite3.Connection, review: str, token: str, *, skip: bo
         connection.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (row["number"], reviewer))
 
 
-def answer(connection: sqlite3.Connection, review: str, token: str, value: float | Sequence[float]) -> Outcome:
+def answer(connection: sqlite3.Connection, review: str, token: str, value: float | Sequence[float]) -> ReviewOutcome:
     """Store the answer, unless somebody else holds or answered the row."""
     row = _review(connection, review)
     model = connection.execute("SELECT * FROM models WHERE number = ?", (row["model"],)).fetchone()
@@ -104,8 +104,8 @@ def progress(connection: sqlite3.Connection, reviewer: str | None) -> Progress:
     return Progress(unanswered - taken, taken, answered, count, skipped, saved if math.isfinite(saved) else None)
 
 
-def _outcome(row: sqlite3.Row) -> Outcome:
-    return Outcome(
+def _outcome(row: sqlite3.Row) -> ReviewOutcome:
+    return ReviewOutcome(
         *(row["id"], json.loads(row["answer"]), json.loads(row["prediction"]), row["loss"], row["cost"]),
         *(bool(row["rejected"]), row["expected_loss"], row["saved"]),
     )

@@ -21,7 +21,7 @@ from recuse.decision import Decision
 from recuse.reviews import leases
 from recuse.reviews.database import OpenFile, clear_errors, connect, mark, prepare, transaction
 from recuse.reviews.recording import NamedModel, Recording
-from recuse.reviews.results import Lease, Order, Outcome, Progress, QueueUnavailable, ReviewConflict
+from recuse.reviews.results import Lease, Order, Progress, QueueUnavailable, ReviewConflict, ReviewOutcome
 
 __all__ = ["LEASE_SECONDS", "ReviewQueue"]
 
@@ -191,7 +191,7 @@ class ReviewQueue:
         with self._transaction() as connection:
             leases.release(connection, review, token, skip=skip)
 
-    def answer(self, review: str, token: str, value: float | Sequence[float]) -> Outcome:
+    def answer(self, review: str, token: str, value: float | Sequence[float]) -> ReviewOutcome:
         """Take the answer of a reviewer, and show how the model would have done.
 
         An answer after the end of the lease counts unless somebody else holds or answered the row. The same answer with

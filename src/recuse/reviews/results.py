@@ -11,13 +11,13 @@ __all__ = [
     "Lease",
     "ModelSummary",
     "Order",
-    "Outcome",
     "Progress",
     "QueueSummary",
     "QueueUnavailable",
     "Rejections",
     "ReviewConflict",
     "ReviewNotFound",
+    "ReviewOutcome",
 ]
 
 Order = Literal["saving", "age"]
@@ -57,7 +57,7 @@ class Lease:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReviewOutcome:
     """What the answer of a reviewer says about the model.
 
     Attributes
@@ -86,7 +86,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Progress:
-    """Numbers of rows that wait for a reviewer, are held, and are answered, and the sum of `Outcome.saved`."""
+    """Numbers of rows that wait for a reviewer, are held, and are answered, and the sum of `ReviewOutcome.saved`."""
 
     waiting: int
     held: int

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.datastructures import State
 
 
-__all__ = ["Caller", "Decided", "Question", "decide_body", "find_model", "respond"]
+__all__ = ["Caller", "DecidedRequest", "DecisionRequest", "decide_body", "find_model", "respond"]
 
 Result = TypeVar("Result")
 
@@ -36,7 +36,7 @@ _BLOCK_OPERATIONS = 1_000_000_000  # about a second
 
 
 @dataclass(frozen=True)
-class Question:
+class DecisionRequest:
     """The rows of one request.
 
     Attributes
@@ -64,18 +64,18 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecidedRequest:
     """The decisions about the rows of one request.
 
     Attributes
     ----------
-    question : Question
+    question : DecisionRequest
     outcome : DecidedRows
     reviews : list of (str or None)
         Identifiers of the rows in the review queue.
     """
 
-    question: Question
+    question: DecisionRequest
     outcome: DecidedRows
     reviews: list[str | None]
 
@@ -107,7 +107,7 @@ def find_model(state: State, name: str | None, version: str | None = None) -> Lo
     return loaded
 
 
-async def decide_body(request: Request, read: Callable[[bytes], Question]) -> Decided:
+async def decide_body(request: Request, read: Callable[[bytes], DecisionRequest]) -> DecidedRequest:
     """Decide about the rows of a request, and put them into the review queue if there is one.
 
     Large bodies are read by a thread, and decisions that may take long are made by one, so that others do not wait.
@@ -137,7 +137,7 @@ async def decide_body(request: Request, read: Callable[[bytes], Question]) -> De
     return decided
 
 
-async def respond(request: Request, decided: Decided, write: Callable[[Decided], Response]) -> Response:
+async def respond(request: Request, decided: DecidedRequest, write: Callable[[DecidedRequest], Response]) -> Response:
     """Return the answer that `write` makes of decisions; about many rows a thread calls it."""
     if len(decided.decision) <= _INLINE_ROWS:
         return write(decided)
@@ -149,7 +149,7 @@ async def respond(request: Request, decided: Decided, write: Callable[[Decided],
     return await _run_in_thread(request, request.app.state.threads, write_if_awaited)
 
 
-async def _record(state: State, decided: Decided) -> list[str | None]:
+async def _record(state: State, decided: DecidedRequest) -> list[str | None]:
     """Return the identifiers of the rows in the queue, which has them on the disk."""
     question = decided.question
     table = [question.table] if isinstance(question.table, Mapping) else question.table
@@ -180,26 +180,26 @@ class _RecordedModel:
         return cls(loaded.name, loaded.version + by, loaded.model)
 
 
-def _read_and_decide(read: Callable[[bytes], Question], body: bytes, caller: Caller) -> Decided:
+def _read_and_decide(read: Callable[[bytes], DecisionRequest], body: bytes, caller: Caller) -> DecidedRequest:
     caller.check()
     question = _read(read, body)
     caller.check()
     return _decide(question, caller)
 
 
-def _read(read: Callable[[bytes], Question], body: bytes) -> Question:
+def _read(read: Callable[[bytes], DecisionRequest], body: bytes) -> DecisionRequest:
     try:
         return read(body)
     except (OverflowError, ValueError, TypeError) as error:
         raise _refusal(error) from error
 
 
-def _decide(question: Question, caller: Caller) -> Decided:
+def _decide(question: DecisionRequest, caller: Caller) -> DecidedRequest:
     try:
         outcome = _decide_blocks(question, caller)
     except (OverflowError, ValueError, TypeError) as error:
         raise _refusal(error) from error
-    return Decided(question, outcome, [None] * len(outcome.decision))
+    return DecidedRequest(question, outcome, [None] * len(outcome.decision))
 
 
 def _refusal(error: Exception) -> RequestError:
@@ -209,7 +209,7 @@ def _refusal(error: Exception) -> RequestError:
     return RequestError(422, str(error))
 
 
-def _decide_blocks(question: Question, caller: Caller) -> DecidedRows:
+def _decide_blocks(question: DecisionRequest, caller: Caller) -> DecidedRows:
     """Decide about some rows after the other, as long as somebody waits."""
     loaded, table, cost = question.loaded, question.table, question.cost
     most = _BLOCK_OPERATIONS // loaded.model.operations_per_row

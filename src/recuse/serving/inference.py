@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from recuse._version import __version__
 from recuse.model_file.schema import ImageSchema
 from recuse.serving import messages
-from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
+from recuse.serving.deciding import DecidedRequest, DecisionRequest, decide_body, find_model, respond
 from recuse.serving.errors import RequestError, shown
 from recuse.serving.messages import finite, json_response
 from recuse.serving.model_store import LoadedModel
@@ -97,7 +97,7 @@ async def infer(request: Request, name: str, version: str | None = None) -> Resp
     content: dict[str, Any] = {}
     names: list[str] = []
 
-    def read(body: bytes) -> Question:
+    def read(body: bytes) -> DecisionRequest:
         content.update(_checked(parse_json(body, nan_is_missing=True, limits=limits)))
         lenient = check_lenient(content.get("parameters", {}).get("lenient", False))
         question = _question(RowReading(loaded, limits, lenient), content)
@@ -174,14 +174,14 @@ def _checked(content: Any) -> dict[str, Any]:
     return content
 
 
-def _question(reading: RowReading, content: dict[str, Any]) -> Question:
+def _question(reading: RowReading, content: dict[str, Any]) -> DecisionRequest:
     loaded = reading.loaded
     tensors = _tensors(content.get("inputs"), _shape_check(reading))
     cost = content.get("parameters", {}).get("cost")
     if "cost" not in loaded.column_names:
         cost = next((tensor.cells for tensor in tensors if tensor.name == "cost"), cost)
         tensors = [tensor for tensor in tensors if tensor.name != "cost"]
-    return Question(loaded, _table(reading, tensors), check_cost(cost))
+    return DecisionRequest(loaded, _table(reading, tensors), check_cost(cost))
 
 
 def _shape_check(reading: RowReading) -> Callable[[tuple[int, ...]], None]:
@@ -281,7 +281,7 @@ def _is_matrix(tensor: _Tensor, names: list[str]) -> bool:
     return tensor.shape[1] != 1 or (len(names) == 1 and tensor.name != names[0])
 
 
-def _write(decided: Decided, content: dict[str, Any], names: list[str]) -> Response:
+def _write(decided: DecidedRequest, content: dict[str, Any], names: list[str]) -> Response:
     loaded, decision = decided.question.loaded, decided.decision
     values = {name: getattr(decision, name) for name in ("prediction", "accepted", "score", "cost")}
     values.update(expected_loss=decided.expected_loss, takes=decision.takes)

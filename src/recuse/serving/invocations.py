@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from recuse._version import __version__
-from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
+from recuse.serving.deciding import DecidedRequest, DecisionRequest, decide_body, find_model, respond
 from recuse.serving.errors import RequestError, shown
 from recuse.serving.messages import InvocationsAnswer, InvocationsQuery, InvocationsRequest, json_response, records_of
 from recuse.serving.openapi import GUARDED, POSTED, operation
@@ -43,17 +43,17 @@ async def invocations(request: Request) -> Response:
     return await respond(request, await decide_body(request, partial(read, reading)), _write)
 
 
-def _read_csv(reading: RowReading, body: bytes) -> Question:
-    return Question(reading.loaded, table_of_csv(reading, body))
+def _read_csv(reading: RowReading, body: bytes) -> DecisionRequest:
+    return DecisionRequest(reading.loaded, table_of_csv(reading, body))
 
 
-def _read_json(reading: RowReading, body: bytes) -> Question:
+def _read_json(reading: RowReading, body: bytes) -> DecisionRequest:
     content = parse_json(body, nan_is_missing=True, limits=reading.limits)
     given = [name for name in _FORMATS if name in content] if isinstance(content, dict) else []
     if len(given) != 1:
         raise RequestError(422, f"the body must be an object with one of {', '.join(_FORMATS)}, got {given}")
     table = _table(reading, given[0], content[given[0]])
-    return Question(reading.loaded, table, _cost(content.get("params")))
+    return DecisionRequest(reading.loaded, table, _cost(content.get("params")))
 
 
 def _cost(params: Any) -> Any:
@@ -82,7 +82,7 @@ def _column(cells: Any) -> list[Any]:
     return [cell[0] if isinstance(cell, list) and len(cell) == 1 else cell for cell in values]
 
 
-def _write(decided: Decided) -> Response:
+def _write(decided: DecidedRequest) -> Response:
     answer: InvocationsAnswer = {"predictions": records_of(decided)}
     if (number := decided.question.loaded.certificate_number) is not None:
         answer["certificate"] = number

@@ -12,7 +12,7 @@ from recuse.reviews.results import Progress
 from recuse.tabular.schema import Kind
 
 if TYPE_CHECKING:
-    from recuse.serving.deciding import Decided
+    from recuse.serving.deciding import DecidedRequest
 
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
@@ -378,7 +378,7 @@ class RenewAnswer(TypedDict):
     seconds: float
 
 
-def records_of(decided: "Decided") -> list[DecisionRecord]:
+def records_of(decided: "DecidedRequest") -> list[DecisionRecord]:
     """Return one record for each decision, with values that JSON can hold."""
     decision, expected = decided.decision, decided.expected_loss
     predictions = decision.prediction.tolist()

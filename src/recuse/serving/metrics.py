@@ -23,7 +23,7 @@ from recuse.serving.model_store import DecidedRows, LoadedModel
 from recuse.serving.openapi import GUARDED, operation
 
 if TYPE_CHECKING:
-    from recuse.serving.deciding import Decided
+    from recuse.serving.deciding import DecidedRequest
 
 __all__ = ["RecentRows", "ServiceMetrics", "router"]
 
@@ -107,7 +107,7 @@ class ServiceMetrics:
             child = self._children[key] = self._seconds.labels(key[0], str(status))
         child.observe(seconds)
 
-    def add(self, decided: Decided) -> None:
+    def add(self, decided: DecidedRequest) -> None:
         """Count the decisions of a request, and note its rows."""
         question, decision = decided.question, decided.decision
         name = question.loaded.name

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from recuse.model_file.served import ServedModel
 from recuse.serving import messages
-from recuse.serving.deciding import Decided, Question, decide_body, find_model, respond
+from recuse.serving.deciding import DecidedRequest, DecisionRequest, decide_body, find_model, respond
 from recuse.serving.errors import RequestError, shown
 from recuse.serving.explanation import add_explanations, check_count
 from recuse.serving.messages import json_response, records_of
@@ -39,7 +39,7 @@ async def predict(request: Request) -> Response:
     return await (_explain(request, decided) if explain else respond(request, decided, _write))
 
 
-def _read(loaded: LoadedModel, limits: RowLimits, explain: bool, body: bytes) -> Question:
+def _read(loaded: LoadedModel, limits: RowLimits, explain: bool, body: bytes) -> DecisionRequest:
     content = parse_json(body, limits=limits)
     if not isinstance(content, dict) or ("row" in content) == ("rows" in content):
         raise RequestError(422, 'the body must be an object with either "row" or "rows"')
@@ -50,7 +50,7 @@ def _read(loaded: LoadedModel, limits: RowLimits, explain: bool, body: bytes) ->
     record = content.get("record", True)
     if not isinstance(record, bool):
         raise RequestError(422, f"record must be true or false, got {shown(record)}")
-    return Question(loaded, table, check_cost(content.get("cost")), _ids(content.get("ids"), len(rows)), record)
+    return DecisionRequest(loaded, table, check_cost(content.get("cost")), _ids(content.get("ids"), len(rows)), record)
 
 
 def _ids(ids: Any, count: int) -> list[str] | None:
@@ -61,11 +61,11 @@ def _ids(ids: Any, count: int) -> list[str] | None:
     return ids
 
 
-def _write(decided: Decided) -> Response:
+def _write(decided: DecidedRequest) -> Response:
     return _response(decided.question.loaded, records_of(decided))
 
 
-async def _explain(request: Request, decided: Decided) -> Response:
+async def _explain(request: Request, decided: DecidedRequest) -> Response:
     question = decided.question
     records = await add_explanations(request.app.state, question.loaded, question.table, records_of(decided))
     return _response(question.loaded, records)
