@@ -31,6 +31,7 @@ def example_cell(column: Column) -> Any:
 
     Examples
     --------
+    >>> from recuse.tabular.schema import Kind
     >>> example_cell(Column("weight", Kind.NUMBER, low=1613.0, high=5140.0))
     3380.0
     """
