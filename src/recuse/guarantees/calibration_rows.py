@@ -19,6 +19,7 @@ from recuse.row_hashes import (
     hashes_of_targets,
     is_continuous,
 )
+from recuse.typing import RejectingModel
 
 __all__ = ["CalibrationRows", "group_codes"]
 
@@ -68,7 +69,9 @@ class CalibrationRows:
     repeats: int
 
     @classmethod
-    def check(cls, model: Any, X: Any, truth: Floats, groups: Any, allow_training_rows: bool) -> CalibrationRows:
+    def check(
+        cls, model: RejectingModel, X: Any, truth: Floats, groups: Any, allow_training_rows: bool
+    ) -> CalibrationRows:
         """Hash the rows; raise an error if too many equal training rows or each other."""
         count = len(truth)
         draw = np.arange(count) if groups is None else group_codes(groups, X, count)

@@ -32,6 +32,7 @@ from recuse.guarantees.request import (
 )
 from recuse.guarantees.sequence import BoundedValues, Pilot, thresholds_to_test
 from recuse.out_of_fold import OutOfFold
+from recuse.typing import RejectingModel
 from recuse.validation import require
 
 __all__ = ["certify", "count_certified", "tail_bound"]
@@ -44,7 +45,7 @@ _TESTED_AT_ONCE = 8  # thresholds
 
 
 def certify(
-    model: Any,
+    model: RejectingModel,
     X: Any,
     y: Any,
     target: float,
@@ -160,7 +161,7 @@ def certify(
 class _ReadyRequest:
     """A checked question, ready to be tested."""
 
-    model: Any
+    model: RejectingModel
     request: CertificationRequest
     calibration: CalibrationRows
     rows: ScoredRows
@@ -294,7 +295,7 @@ def _targets(y: Any, X: Any, decision: Decision) -> Floats:
     return truth
 
 
-def _place_of_attempts(model: Any, given: str | os.PathLike[str] | None) -> Path | None:
+def _place_of_attempts(model: RejectingModel, given: str | os.PathLike[str] | None) -> Path | None:
     """Return the file of attempts: the given one, or that in the folder of the model file, if there is one."""
     if given is not None:
         return Path(given)
@@ -324,7 +325,7 @@ def _warn_of_bound(bound: float, loss: Floats) -> None:
         )
 
 
-def _out_of_fold(model: Any, cost: Cost | None, stated: float | str | None) -> ScoredRows | None:
+def _out_of_fold(model: RejectingModel, cost: Cost | None, stated: float | str | None) -> ScoredRows | None:
     """Return the out-of-fold rows at the cost of the certificate; None if there are none."""
     known = OutOfFold.of(model)
     if known is None or known.known.sum() < _MIN_PILOT:

@@ -15,6 +15,7 @@ from recuse.guarantees.attempts import Attempt
 from recuse.guarantees.certificate import What
 from recuse.guarantees.certified_model import CostGiven
 from recuse.guarantees.sequence import BoundedValues
+from recuse.typing import RejectingModel
 from recuse.validation import is_rate, require
 
 __all__ = [
@@ -139,7 +140,7 @@ def check_parameters(target: float, delta: float, bound: float | None, what: str
     require(is_rate(delta) and delta < 1, "delta", "a number between 0 and 1", delta)
 
 
-def stated_cost(model: Any, cost: Cost | None) -> float | str | None:
+def stated_cost(model: RejectingModel, cost: Cost | None) -> float | str | None:
     """Return the cost as a number or the name of a column; None if it was given in another form."""
     chosen = getattr(model, "cost_", None) if cost is None else cost
     if chosen is None or isinstance(chosen, str):

@@ -14,6 +14,7 @@ from recuse.audit.intervals import mean_interval
 from recuse.decision import LOSS_SAVED, Decision
 from recuse.tabular.codecs import NumberCodec, distinct_cells
 from recuse.tabular.schema import Column
+from recuse.typing import RejectingModel
 
 __all__ = [
     "MOST_TRAINING_ROWS",
@@ -95,7 +96,9 @@ class Dependence:
     is_number: bool
 
 
-def importances(model: Any, X: pd.DataFrame, cost: Floats, random: np.random.RandomState) -> list[Importance]:
+def importances(
+    model: RejectingModel, X: pd.DataFrame, cost: Floats, random: np.random.RandomState
+) -> list[Importance]:
     """Return the importance of every column for the decisions, the largest first.
 
     Parameters
@@ -121,7 +124,7 @@ def importances(model: Any, X: pd.DataFrame, cost: Floats, random: np.random.Ran
 
 
 def dependence(
-    model: Any, X: pd.DataFrame, cost: Floats, column: Column, random: np.random.RandomState
+    model: RejectingModel, X: pd.DataFrame, cost: Floats, column: Column, random: np.random.RandomState
 ) -> Dependence | None:
     """Return the curve of one column; None if it has fewer than two values.
 

@@ -7,13 +7,16 @@ page computes all measures from thresholds, losses and costs of the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recuse.decision import Decision
 from recuse.inspection.explanations import has_expected_loss
+
+if TYPE_CHECKING:
+    from recuse.model_file.served import ServedModel
 
 __all__ = ["RowDecisions", "row_decisions"]
 
@@ -60,7 +63,7 @@ class RowDecisions:
     by_row: bool
 
 
-def row_decisions(model: Any, X: Any, decision: Decision, loss: Floats) -> RowDecisions:
+def row_decisions(model: ServedModel, X: Any, decision: Decision, loss: Floats) -> RowDecisions:
     """Find the threshold of every row.
 
     Parameters
@@ -89,7 +92,7 @@ def row_decisions(model: Any, X: Any, decision: Decision, loss: Floats) -> RowDe
     return RowDecisions(threshold[order], loss[order], unit[order], by_score, order, positions, start, by_row)
 
 
-def _positions(model: Any, centre: float, count: int, *, by_row: bool) -> tuple[Floats, int]:
+def _positions(model: ServedModel, centre: float, count: int, *, by_row: bool) -> tuple[Floats, int]:
     """Return the positions of the slider, on a logarithmic scale, and the place of the cost of the report."""
     cost_range = getattr(model, "cost_range_", None)
     if cost_range is not None and not by_row:
@@ -105,7 +108,7 @@ def _positions(model: Any, centre: float, count: int, *, by_row: bool) -> tuple[
     return positions, start
 
 
-def _searched(model: Any, X: Any, unit: Floats, positions: Floats) -> Floats:
+def _searched(model: ServedModel, X: Any, unit: Floats, positions: Floats) -> Floats:
     """Find, for every row, the lowest position at which the model accepts it; decisions are monotone in the cost."""
     threshold = np.full(len(unit), np.inf)
     for position in positions[::-1]:
