@@ -32,11 +32,10 @@ from recuse.engine.stack import Stack, outputs
 from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
 from recuse.estimators.rcr.outcome import Assessment, Outcome
-from recuse.estimators.rcr.rejector_inputs import learn_inputs
 from recuse.rules.networks import CostGrid, RcRRule, RejectorInputs, disagreement
 from recuse.tabular.folds import folds_of, held_out_split
 from recuse.tabular.rows import Rows
-from recuse.tabular.units import Units
+from recuse.tabular.units import Units, moments, target_moments
 from recuse.validation import require
 
 __all__ = ["CrossfitTraining"]
@@ -128,7 +127,7 @@ class CrossfitTraining:
             raise ValueError(f"residuals='crossfit' needs at least 2 rows to train on, got n_samples = {len(train)}")
         folds = self._train_folds(units, train, held_out, seeds, shuffle)
         predicted = train.take(folds.rows)
-        inputs = learn_inputs(
+        inputs = _learn_inputs(
             units,
             self.cost_range,
             folds.sizes,
@@ -308,3 +307,25 @@ def _concatenated(tables: Sequence[Table]) -> Table:
 def _derived(seed: int, fold: int) -> int:
     """Derive a seed for one fold."""
     return int(np.random.SeedSequence([seed, fold]).generate_state(1)[0])
+
+
+def _learn_inputs(
+    units: Units,
+    cost_range: CostRange | None,
+    sizes: tuple[int, ...],
+    prediction: Floats,
+    spread: Floats,
+    weight: Floats,
+    *,
+    single: bool,
+) -> RejectorInputs:
+    """Learn the scales from out-of-fold predictions and disagreement; `single` means one member for each fold."""
+    mean, scale = target_moments(prediction.T, weight)
+    log_spread = None if single else _log_moments(spread, weight)
+    return RejectorInputs(units, cost_range, sizes, (mean, scale or 1.0), log_spread)
+
+
+def _log_moments(spread: Floats, weight: Floats) -> tuple[float, float, float]:
+    floor = 1e-3 * float(spread.mean()) or 1.0  # keeps the logarithm of full agreement finite
+    mean, scale = moments(np.log(spread + floor), weight)
+    return floor, mean, scale or 1.0

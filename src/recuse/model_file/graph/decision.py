@@ -101,7 +101,7 @@ Emitter = Callable[[Any, GraphBuilder], Emitted]
 _Function = TypeVar("_Function", bound=Emitter)
 
 # modules with emitters, imported when a model is saved
-_MODULES = tuple(f"recuse.model_file.graph.{name}" for name in ("risk", "rcr", "selectivenet", "images", "deferral"))
+_MODULES = tuple(f"recuse.model_file.graph.{name}" for name in ("risk", "network_rules", "deferral"))
 
 _emitters: dict[type[Any], Emitter] = {}
 

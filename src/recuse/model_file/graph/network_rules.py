@@ -1,19 +1,16 @@
-"""Graphs of rules of regressors and rejectors, at one cost or at several."""
+"""Graphs of rules of networks that score rows: regressors with rejectors, SelectiveNets, and networks of images."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
 from recuse.model_file.graph.decision import Emitted, cost_input, emits, table_inputs
-from recuse.model_file.graph.networks import in_target_units, stack_outputs, stack_outputs_at
-from recuse.model_file.graph.operators import DOUBLE, INT64
-from recuse.rules.networks import REJECT_ALL, CostGrid, RcRRule, RejectorInputs
-
-__all__ = ["reject_novel"]
-
-Floats = NDArray[np.float64]
+from recuse.model_file.graph.networks import in_target_units, selective_heads, stack_outputs, stack_outputs_at
+from recuse.model_file.graph.operators import BOOL, DOUBLE, FLOAT, INT64
+from recuse.model_file.graph.torch_modules.modules import convert_two_heads
+from recuse.model_file.schema import ImageSchema, inputs_of
+from recuse.rules.networks import REJECT_ALL, CostGrid, ImageRule, RcRRule, RejectorInputs, SelectiveRule
 
 
 @emits(RcRRule)
@@ -32,11 +29,11 @@ def _emit_rcr(rule: RcRRule, graph: GraphBuilder) -> Emitted:
             scores = scores + rule.offset(knots)[:, None, None, None]
         score = _score_at_cost(rule.grid, scores.clip(-1.0, 1.0), cost_input(graph))
     if rule.encoder.unseen != "keep":
-        score = reject_novel(score, table.encoded.novelty)
+        score = _reject_novel(score, table.encoded.novelty)
     return Emitted(table.schema, in_target_units(mean, units.target_scale, units.target_mean), score)
 
 
-def reject_novel(score: Value, novelty: Value) -> Value:
+def _reject_novel(score: Value, novelty: Value) -> Value:
     """Make the score (row, 1) negative for rows with a cell that carries no information."""
     highest = novelty.max(axis=1, keepdims=True)
     return where(highest >= 1.0, score.minimum(0.0) - highest, score)
@@ -96,3 +93,45 @@ def _mean_disagreement(predictions: Value, sizes: tuple[int, ...]) -> Value:
         deviation = (difference * difference).mean(axis=0).unary("Sqrt")  # (row, output)
         spreads.append(deviation.mean(axis=1, keepdims=True))
     return concat(spreads, axis=1).mean(axis=1, keepdims=True)
+
+
+@emits(SelectiveRule)
+def _emit_selective(rule: SelectiveRule, graph: GraphBuilder) -> Emitted:
+    table, points, units = table_inputs(graph, rule.encoder), rule.points, rule.units
+    heads = [_heads(rule, place, table.encoded.features) for place in points.place.tolist()]
+    prediction, selection = (concat(list(parts), axis=1) for parts in zip(*heads, strict=True))  # (row, point)
+    margin = selection - points.threshold
+    by_cost = len(points.place) > 1
+    if by_cost:
+        # the cost from which on each point has the lowest loss; the points are the corners of a convex hull
+        from_cost = np.diff(points.error) / -np.diff(points.rejected)
+        reached = cost_input(graph) > from_cost  # (row, point - 1)
+        always = margin.graph.constant(np.zeros((1, 1), np.bool_), BOOL)
+        first = (reached.columns(0, 1) | ~reached.columns(0, 1)) | always
+        up_to = concat([first, reached], axis=1)  # (row, point)
+        beyond = concat([reached, ~first], axis=1)
+        at_point = (up_to & ~beyond).cast(DOUBLE)
+        prediction = (prediction * at_point).sum(axis=1, keepdims=True)
+        margin = where(up_to, margin, -2.0).max(axis=1, keepdims=True)  # margins are > -2
+    if rule.encoder.unseen != "keep":
+        margin = _reject_novel(margin, table.encoded.novelty)
+    in_units = in_target_units(prediction, units.target_scale, units.target_mean)
+    return Emitted(table.schema, in_units, margin, prediction_cost=rule.mean_cost if by_cost else None)
+
+
+def _heads(rule: SelectiveRule, place: int, features: Value) -> tuple[Value, Value]:
+    """Return prediction and selection (row, 1) by the networks of one coverage, the mean over the members."""
+    members = np.flatnonzero(rule.place == place).tolist()
+    prediction, selection = selective_heads(rule.network.take(members), features)
+    return prediction.mean(axis=0), selection.mean(axis=0)
+
+
+@emits(ImageRule)
+def _emit_images(rule: ImageRule, graph: GraphBuilder) -> Emitted:
+    schema = ImageSchema(rule.shape)
+    ((name, (dtype, shape)),) = inputs_of(schema).items()
+    image = graph.input(name, dtype, shape)  # what the network sees: bytes must be scaled to [-1, 1]
+    scaled = (cost_input(graph).squeeze(1) / rule.scale**2).cast(FLOAT) if rule.network.cost_input else None
+    prediction, score = convert_two_heads(rule.network, image, scaled)
+    in_units = prediction.cast(DOUBLE) * rule.scale + rule.mean
+    return Emitted(schema, in_units.unsqueeze(1), score.cast(DOUBLE).unsqueeze(1))
