@@ -121,6 +121,18 @@ def test_versions_with_different_losses_have_no_common_estimate(tmp_path, loaded
     assert summary_of(path, "0a1b")["models"][0]["estimates"] == before["estimates"]
 
 
+@pytest.mark.parametrize(("kind", "other"), [("audits", "rejections"), ("rejections", "audits")])
+def test_the_summary_counts_no_rows_of_a_kind_that_was_not_recorded(tmp_path, loaded, kind, other):
+    table = rooms(60, seed=5)
+    accepted = loaded.model.decide(table).accepted
+    table = table[accepted if kind == "audits" else ~accepted]
+    with ReviewQueue.open(tmp_path / "reviews.sqlite", audit_share=1.0) as queue:
+        record(queue, loaded, table)
+        (model,) = queue.summary()["models"]
+    assert sorted(model[kind].values()) == [0, len(table)]  # none has an answer
+    assert set(model[other].values()) == {0}
+
+
 def test_the_summary_says_what_is_missing(tmp_path, loaded):
     path = tmp_path / "reviews.sqlite"
     with ReviewQueue.open(path, audit_share=0.5) as queue:
