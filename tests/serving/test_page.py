@@ -10,6 +10,7 @@ import time
 import urllib.request
 from contextlib import contextmanager
 
+import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
@@ -17,6 +18,7 @@ from sklearn.linear_model import Ridge
 import recuse
 from recuse import RcRRegressor, RiskRejector, datasets
 from recuse.serving.model_store import ModelStore
+from recuse.tabular.codecs import MISSING_WORDS
 
 webdriver = pytest.importorskip("selenium.webdriver")
 pytest.importorskip("uvicorn")
@@ -155,6 +157,37 @@ def test_the_form_is_filled_with_a_training_row_or_one_inside_the_training_range
         """
     )
     assert unnamed == []
+
+
+def test_cells_are_read_as_the_model_reads_their_texts(page, folder):
+    random = np.random.default_rng(0)
+    texts = [
+        *MISSING_WORDS,
+        "N/A",
+        " NaN ",
+        "mars",
+        "1e3",
+        "-2.5e-3",
+        "true",
+        "1_000",
+        "0x10",
+        *MAKERS[:5],
+        "2024-05-01",
+    ]
+    texts += [repr(number) for number in (10 ** random.uniform(-9, 9, 60) * random.choice([-1, 1], 60)).tolist()]
+    texts += ["".join(random.choice(list("abc.-:?éß"), 4)) for _ in range(60)]
+    columns = {column.name: column for column in recuse.load(folder / "cars.recuse").schema.columns}
+    cells = [[text, name] for text in texts for name in columns]
+    read = page.execute_script(
+        """
+        const columns = Object.fromEntries(state.columns.map(column => [column.name, column]));
+        return arguments[0].map(([text, name]) => readCell(text, columns[name], state.model.missing_words));
+        """,
+        cells,
+    )
+    for (text, name), value in zip(cells, read, strict=True):
+        codec = columns[name].codec
+        np.testing.assert_equal(codec.of_scalar(value), codec.of_scalar(text), f"{text!r} in {name}")
 
 
 def test_a_typed_row_gets_the_decision_of_the_service_and_its_reasons(page, address):
@@ -348,7 +381,7 @@ def test_a_model_of_one_cost_and_a_model_with_a_cost_column(page, address):
     until(page, lambda: text(page, "cost-note") == "Each row brings its own cost, in the column fee.")
     until(page, lambda: page.find_elements(By.CSS_SELECTOR, '[data-column="fee"]'))
     fill(page, "fee", "0.001")
-    until(page, lambda: page.execute_script("return state.answer.cost") == 0.001)
+    until(page, lambda: page.execute_script("return state.answer?.cost") == 0.001)
     assert not settled(page, address, "fees")["accepted"]
 
 

@@ -195,7 +195,7 @@ def nearest_rows(
     Examples
     --------
     >>> training = pd.DataFrame({"weight": [1.0, 5.0], "origin": ["eu", "us"]})
-    >>> columns = [Column("weight", Kind.NUMBER, low=1.0, high=5.0), Column("origin", Kind.CATEGORY)]
+    >>> columns = [Column("weight", "number", low=1.0, high=5.0), Column("origin", "category")]
     >>> nearest_rows(pd.DataFrame({"weight": [2.0], "origin": ["us"]}), training, columns)
     (array([[1, 0]]), array([[0.75, 1.25]]))
     """

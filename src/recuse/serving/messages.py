@@ -165,6 +165,7 @@ class ModelDescription(TypedDict):
     loss: str
     targets: list[str]
     columns: list[ColumnDescription]
+    missing_words: Annotated[list[str], Field(description="Texts, in lower case, that count as missing values.")]
     training_rows: bool
     certificates: list[CertificateDescription]
     certificate: CertificateNumber

@@ -18,6 +18,7 @@ from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.serving.parsing import RowLimits, parse_json
 from recuse.serving.tables import RowReading, check_cost, check_lenient, table_of_records
+from recuse.tabular.codecs import MISSING_WORDS
 from recuse.tabular.schema import Column, Kind, TableSchema
 
 __all__ = ["predict", "router"]
@@ -108,6 +109,7 @@ def _describe(loaded: LoadedModel, *, has_queue: bool) -> messages.ModelDescript
         "loss": model.loss_.name,
         "targets": info["targets"]["names"] or [f"target {place}" for place in range(info["targets"]["count"])],
         "columns": list(_describe_columns(columns)),
+        "missing_words": sorted(MISSING_WORDS),
         "training_rows": loaded.training is not None,
         "certificates": _describe_certificates(model),
         "certificate": loaded.certificate_number,

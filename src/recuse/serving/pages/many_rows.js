@@ -2,7 +2,7 @@
 
 function openText(text, source) {
   try {
-    state.batch = {...readTable(text, state.columns), decisions: null, reviews: new Map(), source};
+    state.batch = {...readTable(text, state.columns, state.model.missing_words), decisions: null, reviews: new Map(), source};
   } catch (error) {
     return showError('batch', error.message);
   }

@@ -37,7 +37,7 @@ function fieldHint(column) {
 
 function editRow(event) {
   const column = state.columns.find(each => each.name === event.target.dataset.column);
-  state.row = {values: {...state.row.values, [column.name]: readCell(event.target.value, column)}, id: newId()};
+  state.row = {values: {...state.row.values, [column.name]: readCell(event.target.value, column, state.model.missing_words)}, id: newId()};
   state.selected = null;
   $('row-note').textContent = '';
   markSelected();

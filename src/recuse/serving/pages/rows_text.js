@@ -29,8 +29,6 @@ function splitTable(text, separator = separatorOf(text)) {
   return rows.filter(row => row.some(each => each !== ''));
 }
 
-const NO_VALUE = new Set(['', 'na', 'n/a', 'nan', 'null', 'none', '?']);
-
 /** Return the numbers that a text may mean: "1,234" is 1.234 in some countries and 1234 in others. */
 function readings(text) {
   const plain = text.replace(/[\s\u00a0'\u202f]/g, '').replace(/^\u2212/, '-');
@@ -49,22 +47,22 @@ function readNumber(text, low = null, high = null) {
   return inside ?? numbers[0] ?? null;
 }
 
-/** Return the value of a cell for the service: null if empty, a number, a known category, or the text as it is. */
-function readCell(text, column) {
+/** Return the value of a cell for the service: null if empty or a word for a missing value, a number, a known category, or the text as it is. */
+function readCell(text, column, missingWords) {
   const cell = String(text ?? '').trim();
   if (column.kind === 'category') {
     const level = column.levels.find(each => String(each) === cell);
     if (level !== undefined) return level;
     const number = Number(cell);
     const same = cell === '' ? undefined : column.levels.find(each => typeof each === 'number' && each === number);
-    return same ?? (NO_VALUE.has(cell.toLowerCase()) ? null : cell);
+    return same ?? (missingWords.includes(cell.toLowerCase()) ? null : cell);
   }
-  if (NO_VALUE.has(cell.toLowerCase())) return null;
+  if (missingWords.includes(cell.toLowerCase())) return null;
   return column.kind === 'number' ? readNumber(cell, column.low, column.high) ?? cell : cell;
 }
 
 /** Return the rows of a text as objects, with the original cells and sentences about columns that do not match. */
-function readTable(text, columns) {
+function readTable(text, columns, missingWords) {
   const cells = splitTable(text.replace(/^\uFEFF/, ''));
   if (!cells.length) throw new Error('There are no rows in this text.');
   const named = new Map(columns.map(column => [column.name.trim().toLowerCase(), column]));
@@ -82,7 +80,7 @@ function readTable(text, columns) {
     if (column && !places.has(column.name)) places.set(column.name, place);
   });
   const row = line => Object.fromEntries(columns.map(column =>
-    [column.name, places.has(column.name) ? readCell(line[places.get(column.name)], column) : null]));
+    [column.name, places.has(column.name) ? readCell(line[places.get(column.name)], column, missingWords) : null]));
   return {header, cells: body, rows: body.map(row), notes: tableNotes(header, columns, places, headless)};
 }
 
