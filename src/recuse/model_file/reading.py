@@ -141,13 +141,20 @@ class TableReader:
             given = [cell for cell, column in cells if column.kind != Kind.UNUSED]
         else:
             return None
-        feeds: Feeds = {}
-        state, numbers = np.empty((len(given), 1), np.int8), np.empty((len(given), 1))
-        for place, (each, cell) in enumerate(zip(self._inputs, given, strict=True)):
-            fed, numbers[place], state[place] = each.of_scalar(cell)
-            feeds[each.name] = np.array([[fed]], each.dtype)  # (row, 1)
-        comparison = CellComparison(self.schema.used, state, numbers, lambda place, _: given[place])
-        self._check(comparison, None, options)
+        read = [each.of_scalar(cell) for each, cell in zip(self._inputs, given, strict=True)]
+        feeds: Feeds = {
+            each.name: np.array([[fed]], each.dtype) for each, (fed, _, _) in zip(self._inputs, read, strict=True)
+        }  # (row, 1)
+        numbers, state = [number for _, number, _ in read], [each for _, _, each in read]
+        comparison = CellComparison(
+            self.schema.used,
+            np.array(state, np.int8)[:, None],
+            np.array(numbers, np.float64)[:, None],
+            lambda place, _: given[place],
+        )
+        usual = self.schema.unseen != "error" and _UNKNOWN not in state
+        if not usual or np.inf in numbers or -np.inf in numbers:
+            self._check(comparison, None, options)
         return ReadRows(
             feeds if self.schema.matrix is None else self._matrix(list(feeds.values())), comparison, _ONE_ROW
         )
