@@ -23,7 +23,7 @@ Feeds = dict[str, NDArray[Any]]
 
 _PLAIN = frozenset({float, int, str, bool, type(None)})
 _DTYPES: Mapping[str, Any] = {Kind.NUMBER: np.float64, Kind.DATE: np.int64, Kind.CATEGORY: object}
-_UNKNOWN = int(State.UNKNOWN)
+_KNOWN, _UNKNOWN = int(State.KNOWN), int(State.UNKNOWN)
 _ONE_ROW = np.zeros((1, 1))  # a table with as many rows as a mapping of plain values
 
 
@@ -141,19 +141,17 @@ class TableReader:
             given = [cell for cell, column in cells if column.kind != Kind.UNUSED]
         else:
             return None
-        read = [each.of_scalar(cell) for each, cell in zip(self._inputs, given, strict=True)]
-        feeds: Feeds = {
-            each.name: np.array([[fed]], each.dtype) for each, (fed, _, _) in zip(self._inputs, read, strict=True)
-        }  # (row, 1)
-        numbers, state = [number for _, number, _ in read], [each for _, _, each in read]
-        comparison = CellComparison(
-            self.schema.used,
-            np.array(state, np.int8)[:, None],
-            np.array(numbers, np.float64)[:, None],
-            lambda place, _: given[place],
-        )
-        usual = self.schema.unseen != "error" and _UNKNOWN not in state
-        if not usual or np.inf in numbers or -np.inf in numbers:
+        feeds: Feeds = {}
+        state, numbers, unlike = [], [], False
+        for each, cell in zip(self._inputs, given, strict=True):
+            fed, number, of_cell = each.of_scalar(cell)
+            feeds[each.name] = np.array([[fed]], each.dtype)  # (row, 1)
+            state.append(of_cell)
+            numbers.append(number)
+            unlike = unlike or of_cell != _KNOWN or number < each.low or number > each.high
+        compared = np.array([state], np.int8).T, np.array([numbers]).T  # (column, row)
+        comparison = CellComparison(self.schema.used, *compared, lambda place, _: given[place], unlike)
+        if unlike:
             self._check(comparison, None, options)
         return ReadRows(
             feeds if self.schema.matrix is None else self._matrix(list(feeds.values())), comparison, _ONE_ROW
@@ -277,10 +275,14 @@ class _ColumnInput:
     name : str
         Name of the input.
     dtype : type
+    low, high : float
+        Range of the numbers in training; infinite for categories.
     """
 
     def __init__(self, column: Column) -> None:
         self.column, self.name, self.dtype = column, input_name(column), _DTYPES[column.kind]
+        self.low = -np.inf if column.low is None else column.low
+        self.high = np.inf if column.high is None else column.high
         self._read, self._is_date = column.codec.of_scalar, column.kind == Kind.DATE
         self._is_number = column.kind == Kind.NUMBER
         # by position among the levels, then for unknown and for missing cells

@@ -79,6 +79,8 @@ class CellComparison:
         Numbers, and seconds since 1970 of dates; NaN for missing and unknown cells, and for categories.
     cell_at : callable
         Takes the position of a column and a row, and returns the cell as it was given.
+    unlike : bool
+        False if no cell is unlike the training rows.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class CellComparison:
     state: NDArray[np.int8]
     numbers: Floats
     cell_at: Callable[[int, int], Any] = field(repr=False)
+    unlike: bool = True
 
     @classmethod
     def of_cells(
@@ -135,6 +138,8 @@ class CellComparison:
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Return the number of rows with each problem, by column and problem."""
+        if not self.unlike:
+            return {}
         return {
             (str(column.name), _name_of(column, code)): count
             for column, of_column in zip(self.columns, self._codes, strict=True)
@@ -180,6 +185,8 @@ class CellComparison:
     def by_row(self) -> list[list[dict[str, str]]]:
         """Return the first ten problems of each row."""
         found: list[list[dict[str, str]]] = [[] for _ in range(len(self))]
+        if not self.unlike:
+            return found
         for row, place in zip(*(each.tolist() for each in np.nonzero(self._codes.T)), strict=True):
             if len(found[row]) < _MOST:
                 column = self.columns[place]
