@@ -201,7 +201,7 @@ class _ReadyRequest:
         thresholds = thresholds_to_test(pilot, tested.n_draws, n_least)
         passed = count_certified(tested.score, request.values(tested), thresholds, level)
         if passed == 0:
-            return refusal(request, tested, float(thresholds[0]))
+            return refusal(request, tested, float(thresholds[0]), self.rows.n_draws)
         return self._certificate(float(thresholds[passed - 1]), len(thresholds))
 
     def _certificate(self, threshold: float, n_thresholds: int) -> Certificate:

@@ -13,14 +13,17 @@ from recuse.guarantees.request import CertificationRequest, ScoredRows
 __all__ = ["refusal"]
 
 
-def refusal(request: CertificationRequest, rows: ScoredRows, threshold: float) -> CannotCertify:
-    """Return the error for rows at the first threshold, with what it would take."""
+def refusal(request: CertificationRequest, rows: ScoredRows, threshold: float, n_draws: int) -> CannotCertify:
+    """Return the error for the tested rows at the first threshold, with what it would take.
+
+    `n_draws` counts the draws that were set aside, too: of more rows, the same share would be set aside.
+    """
     accepted = rows.score > threshold
     values, level = request.values(rows), request.attempt.level
     of_draws, used = values.at(accepted[:, None])
     counted = of_draws[:, 0] if used is None else of_draws[used[:, 0], 0]
     least = needed_rows(values.mean, level)
-    share = len(counted) / rows.n_draws
+    share = len(counted) / n_draws
     name = "mean loss of accepted rows" if request.what == "accepted_loss" else "RcR loss"
     unit, with_accepted = ("rows", "accepted rows") if rows.draw is None else ("groups", "groups with accepted rows")
     of_groups = "" if rows.draw is None else f" in {rows.n_draws:,} groups"
