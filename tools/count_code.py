@@ -16,8 +16,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "recuse"
 
 # Most lines and files that each set may have. A change that removes code lowers them; they are not raised.
 LIMITS = {
-    "all of src/recuse": (31_890, 404),
-    "without estimators/auto, bench, engine, deep and images": (23_845, 295),
+    "all of src/recuse": (30_600, 348),
+    "without estimators/auto, bench, engine, deep and images": (22_750, 243),
 }
 
 # Parts of paths that the second limit leaves out.
