@@ -141,21 +141,24 @@ class TableReader:
             given = [cell for cell, column in cells if column.kind != Kind.UNUSED]
         else:
             return None
-        feeds: Feeds = {}
-        state, numbers, unlike = [], [], False
+        fed, numbers, state, unlike = [], [], [], False
         for each, cell in zip(self._inputs, given, strict=True):
-            fed, number, of_cell = each.of_scalar(cell)
-            feeds[each.name] = np.array([[fed]], each.dtype)  # (row, 1)
-            state.append(of_cell)
+            value, number, of_cell = each.of_scalar(cell)
+            fed.append(value)
             numbers.append(number)
+            state.append(of_cell)
             unlike = unlike or of_cell != _KNOWN or number < each.low or number > each.high
-        compared = np.array([state], np.int8).T, np.array([numbers]).T  # (column, row)
+        compared = np.array([state], np.int8).T, np.array([numbers], np.float64).T  # (column, row)
         comparison = CellComparison(self.schema.used, *compared, lambda place, _: given[place], unlike)
         if unlike:
             self._check(comparison, None, options)
-        return ReadRows(
-            feeds if self.schema.matrix is None else self._matrix(list(feeds.values())), comparison, _ONE_ROW
-        )
+        if self.schema.matrix is not None:
+            return ReadRows(self._matrix(np.array([fed])), comparison, _ONE_ROW)
+        feeds = {
+            each.name: np.array([[value]], each.dtype)  # (row, 1)
+            for each, value in zip(self._inputs, fed, strict=True)
+        }
+        return ReadRows(feeds, comparison, _ONE_ROW)
 
     def _read_array(self, X: Any, options: _Options) -> ReadRows:
         values = np.asarray(X)
@@ -232,16 +235,20 @@ class TableReader:
     ) -> ReadRows:
         comparison = CellComparison.of_cells(self.schema.used, cells, cell_at)
         self._check(comparison, index, options)
-        columns = {each.name: each.of_cells(read)[:, None] for each, read in zip(self._inputs, cells, strict=True)}
-        feeds = columns if self.schema.matrix is None else self._matrix(list(columns.values()))
+        fed = [each.of_cells(read)[:, None] for each, read in zip(self._inputs, cells, strict=True)]  # (row, 1)
+        if self.schema.matrix is not None:
+            return ReadRows(self._matrix(np.concatenate(fed, axis=1)), comparison, table, index)
+        feeds = {each.name: values for each, values in zip(self._inputs, fed, strict=True)}
         return ReadRows(feeds, comparison, table, index)
 
-    def _matrix(self, columns: list[NDArray[Any]]) -> Feeds:
-        """Put the columns (row, 1) of a table without names together; those that are not used are NaN."""
+    def _matrix(self, values: Floats) -> Feeds:
+        """Return the values (row, used column) of a table without names; columns that are not used are NaN."""
         assert self.schema.matrix is not None
-        matrix = np.full((len(columns[0]), len(self.schema.columns)), np.nan)
+        if len(self._inputs) == len(self.schema.columns):
+            return {self.schema.matrix: values}
+        matrix = np.full((len(values), len(self.schema.columns)), np.nan)
         used = [place for place, column in enumerate(self.schema.columns) if column.kind != Kind.UNUSED]
-        matrix[:, used] = np.concatenate(columns, axis=1)
+        matrix[:, used] = values
         return {self.schema.matrix: matrix}
 
     def _check(self, found: CellComparison, index: Any, options: _Options) -> None:
