@@ -30,7 +30,7 @@ class Settings:
     api_key : str, optional
         A key for everything. Requests need it in the header `Authorization: Bearer KEY` or `X-API-Key: KEY`.
     keys : tuple of Key
-        Further keys, each with a role; `recuse.serving.access.read_keys` reads them from a file.
+        Further keys, each with a role; ``recuse.serving.access.read_keys`` reads them from a file.
     allowed_hosts : tuple of str, optional
         Names that the header `Host` may have, besides IP addresses and `localhost`; None allows all.
     max_rows : int, default=10_000

@@ -127,7 +127,7 @@ class AutoRejector(RiskBasedRegressor):
         cost - expected_loss, each by models that were not fitted to the row; NaN for rows in no test part. Thresholds
         can be chosen with it, since its scores are comparable to those of `decide` on new rows.
     rule_ : RiskRule
-        What it decides by; see `recuse.rules.risk`.
+        The fitted rule that decides, as in ``recuse.rules.risk``.
     cost_ : the cost of `fit`
     loss_ : TargetLoss
     n_features_in_, feature_names_in_ : as in scikit-learn

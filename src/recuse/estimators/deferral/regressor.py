@@ -87,7 +87,7 @@ class DeferralRegressor(CheckedRegressor):
     ----------
     experts_ : dict of str to Expert
     rule_ : DeferralRule
-        What it decides by; see `recuse.rules.deferral`.
+        The fitted rule that decides, as in ``recuse.rules.deferral``.
     model_ : RiskRejector or AutoRejector
         The own regressor with its expected loss. Its costs are the expected losses plus fees of the best expert.
     out_of_fold_ : DataFrame

@@ -107,7 +107,7 @@ class RiskRejector(RiskBasedRegressor):
         cost - expected_loss, each by models that were not fitted to the row; NaN if there are none. Only set with
         `rescale`, and not with "train", whose residuals are not out-of-fold.
     rule_ : RiskRule
-        What it decides by; see `recuse.rules.risk`.
+        The fitted rule that decides, as in ``recuse.rules.risk``.
     cost_ : the cost of `fit`
     loss_ : TargetLoss
     n_features_in_, feature_names_in_ : as in scikit-learn
