@@ -326,8 +326,8 @@ class ServedModel:
         cost : float, array-like, callable or str, optional
             The cost of the decision, which may be computed from the cells.
         **options
-            `warn`: whether to warn of text in columns of numbers; the warning quotes a cell. `columns`: names of the columns
-            of a table by those of the model. `index`: labels of the rows. `source`: name of the table in errors.
+            `warn`: whether to warn of text in columns of numbers; the warning quotes a cell. `columns`: names of the
+            columns of a table by those of the model. `index`: row labels. `source`: name of the table in errors.
 
         Returns
         -------
