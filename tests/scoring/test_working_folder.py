@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import stat
+import threading
 import warnings
 import zlib
 
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from recuse.scoring import score_files
+from recuse.scoring.summary import PartSummary
+from recuse.scoring.working_folder import working_folder
 from scoring_runs import numbers, stopped, write_parquet
 
 RUN = "0123456789abcdef" * 2  # a name like that of a run
@@ -238,3 +241,32 @@ def test_a_run_that_ends_leaves_no_folder_and_no_warning(model, source, tmp_path
         score_files(model, source, tmp_path / "a.parquet", jobs=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet", "rows"]
     assert len(pq.read_table(tmp_path / "a.parquet")) == 6000
+
+
+def test_the_folder_is_removed_while_a_worker_of_a_cluster_still_stores_parts(tmp_path):
+    """After an error, tasks that run on a cluster go on; their parts find no folder any more."""
+
+    def store_parts(store, began):
+        number = 0
+        while store.folder.exists():
+            try:
+                store.save(number := number + 1, b"rows", PartSummary(1, 1, 1.0, 1.0))
+            except FileNotFoundError:
+                return
+            began.set()
+
+    def fail(output):
+        with working_folder(output, {"rows": 1}) as store:
+            began = threading.Event()
+            worker = threading.Thread(target=store_parts, args=(store, began))
+            workers.append(worker)
+            worker.start()
+            assert began.wait(30)
+            raise ValueError("a wrong row")
+
+    workers = []
+    for _ in range(20):
+        with pytest.raises(ValueError, match="a wrong row"):
+            fail(tmp_path / "out.csv")
+        workers.pop().join(30)
+        assert list(tmp_path.iterdir()) == []

@@ -23,6 +23,7 @@ from recuse.scoring.summary import PartSummary
 __all__ = ["PartStore", "fingerprint", "working_folder", "write_whole"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, which the operating system reports without a name
+_NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)  # what systems report of a folder that has files
 _OWNER_FOLDER, _OWNER_FILE = 0o700, 0o600
 _READABLE = 0o600  # parts are read and written again, whatever the permissions of the output
 _WRITABLE_BY_OTHERS = 0o022
@@ -230,12 +231,26 @@ def _remove(folder: Path) -> None:
 
 def _remove_files(folder: Path, names: re.Pattern[str]) -> None:
     """Remove the files with names of runs from a folder, and then the folder itself if it is empty."""
-    entries = list(folder.iterdir())
-    own = [entry for entry in entries if names.fullmatch(entry.name) and not stat.S_ISDIR(entry.lstat().st_mode)]
-    for entry in own:
-        entry.unlink()
-    if len(own) == len(entries):
-        folder.rmdir()
+    while True:
+        entries = list(folder.iterdir())
+        own = [entry for entry in entries if names.fullmatch(entry.name) and not _is_folder(entry)]
+        for entry in own:
+            entry.unlink(missing_ok=True)
+        if len(own) < len(entries):
+            return
+        try:
+            folder.rmdir()
+            return
+        except OSError as error:
+            if error.errno not in _NOT_EMPTY:  # otherwise a worker of a cluster has just written one more part
+                raise
+
+
+def _is_folder(entry: Path) -> bool:
+    try:
+        return stat.S_ISDIR(entry.lstat().st_mode)
+    except FileNotFoundError:  # a temporary file that has its final name now
+        return False
 
 
 @contextmanager
