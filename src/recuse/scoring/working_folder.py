@@ -233,7 +233,7 @@ def _remove_files(folder: Path, names: re.Pattern[str]) -> None:
     """Remove the files with names of runs from a folder, and then the folder itself if it is empty."""
     while True:
         entries = list(folder.iterdir())
-        own = [entry for entry in entries if names.fullmatch(entry.name) and not _is_folder(entry)]
+        own = [each for each in entries if names.fullmatch(each.name) and (each.is_symlink() or not each.is_dir())]
         for entry in own:
             entry.unlink(missing_ok=True)
         if len(own) < len(entries):
@@ -244,13 +244,6 @@ def _remove_files(folder: Path, names: re.Pattern[str]) -> None:
         except OSError as error:
             if error.errno not in _NOT_EMPTY:  # otherwise a worker of a cluster has just written one more part
                 raise
-
-
-def _is_folder(entry: Path) -> bool:
-    try:
-        return stat.S_ISDIR(entry.lstat().st_mode)
-    except FileNotFoundError:  # a temporary file that has its final name now
-        return False
 
 
 @contextmanager
