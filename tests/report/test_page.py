@@ -150,7 +150,7 @@ def test_training_targets_are_matched_by_label(model, tmp_path):
     assert pages[0] == pages[1]
     with pytest.raises(ValueError, match="the training rows must have the column 'weight'"):
         report.write(model, NEW, Y_NEW, tmp_path / "report.html", training=(X.drop(columns="weight"), Y))
-    with pytest.raises(ValueError, match=f"as many targets as rows, {len(X)}, got 3"):
+    with pytest.raises(ValueError, match=f"as many targets as rows, {len(X)}, got shape"):
         report.write(model, NEW, Y_NEW, tmp_path / "report.html", training=(X, np.asarray(Y)[:3]))
 
 

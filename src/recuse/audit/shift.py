@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recuse.audit.significance import adjusted, draws_needed, other_shares
 from recuse.dataframes import is_frame, is_pandas, to_pandas
-from recuse.metrics.rows import DecisionLike
+from recuse.metrics.measures import DecisionLike
 from recuse.validation import check_count, require
 
 if TYPE_CHECKING:

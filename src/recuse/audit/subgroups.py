@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from recuse.audit.intervals import mean_interval, rate_interval
 from recuse.audit.significance import adjusted, draws_needed, higher_mean, higher_rate
 from recuse.costs import resolve
-from recuse.dataframes import aligned, aligned_columns, float_array
-from recuse.metrics.rows import DecisionLike, checked, rcr_loss_rows
+from recuse.dataframes import aligned, float_array
+from recuse.metrics.measures import DecisionLike, checked, rcr_loss_rows
 from recuse.validation import check_count, is_count, require
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def groups(
     Parameters
     ----------
     decision : Decision
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    y : array-like of shape (n_rows,)
         True targets; pandas targets are matched by label.
     group : array-like of shape (n_rows,), Series, or DataFrame with a column for each grouping
         Pandas objects are matched by label. Numbers and dates with more than ten distinct values are binned by
@@ -152,13 +152,12 @@ class _MeasuredRows:
         from recuse import losses
 
         loss = losses.get(getattr(decision, "loss", "squared"))
-        names = getattr(decision, "target_names", None)
-        target = aligned_columns(aligned(y, getattr(decision, "index", None), "y"), names, "y")
+        target = aligned(y, getattr(decision, "index", None), "y")
         error, accepted = checked(target, decision.prediction, decision.accepted, loss)
         rcr = rcr_loss_rows(error, accepted, resolve(decision.cost, None, len(error)))
         prediction = np.asarray(decision.prediction, dtype=np.float64)
         residual = prediction - float_array(target, "y").reshape(prediction.shape)
-        return cls(~accepted, error, rcr, residual.reshape(len(error), -1).mean(axis=1), loss.name)
+        return cls(~accepted, error, rcr, residual, loss.name)
 
     def measures(self) -> Mapping[str, tuple[Floats, Flags]]:
         """Return the values that each measure is the mean of, and the rows that count."""

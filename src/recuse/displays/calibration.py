@@ -10,13 +10,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from recuse import losses
-from recuse.dataframes import aligned, aligned_columns, row_index
+from recuse.dataframes import aligned, row_index
 from recuse.decision import LOSS_SAVED, Decision
 from recuse.displays.style import GREY, PALETTE, Drawing, label_lines, loss_measure, loss_units, new_axes
 from recuse.estimators.composition import decide, expected_loss
 from recuse.inspection.explanations import calibration_bins, has_expected_loss
 from recuse.losses import SQUARED, LossLike, TargetLoss
-from recuse.metrics.rows import numbers, row_losses, same_length
+from recuse.metrics.measures import numbers, row_losses, same_length
 from recuse.validation import check_count
 
 __all__ = ["LossCalibrationDisplay"]
@@ -69,7 +69,7 @@ class LossCalibrationDisplay(Drawing):
                 f"the score must be the {LOSS_SAVED}, as that of RiskRejector and AutoRejector, "
                 f"got {decision.score_unit or 'a score without unit'}"
             )
-        target = aligned_columns(aligned(y, decision.index, "y"), decision.target_names, "y")
+        target = aligned(y, decision.index, "y")
         risk = decision.cost - decision.score
         return cls.from_predictions(target, decision.prediction, risk, loss=decision.loss, **options)
 
@@ -77,7 +77,7 @@ class LossCalibrationDisplay(Drawing):
     def from_estimator(cls, estimator: Any, X: Any, y: Any, **options: Any) -> Self:
         """Plot the expected losses of an estimator, also inside a Pipeline or search."""
         decision = decide(estimator, X)
-        target = aligned_columns(aligned(y, row_index(X), "y"), decision.target_names, "y")
+        target = aligned(y, row_index(X), "y")
         risk = expected_loss(estimator, X)
         return cls.from_predictions(target, decision.prediction, risk, loss=decision.loss, **options)
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from recuse import losses, metrics
-from recuse.dataframes import aligned, aligned_columns
+from recuse.dataframes import aligned
 from recuse.decision import Decision
 from recuse.displays.style import GREY, PALETTE, Drawing, finish, loss_measure, loss_units, new_axes
 from recuse.estimators.composition import decide
@@ -156,7 +156,7 @@ class AcceptedLossDisplay(Drawing):
     def _of_decisions(cls, decisions: list[Decision], y: Any) -> Self:
         curve = metrics.cost_curve(y, decisions)
         first = decisions[0]
-        target = aligned_columns(aligned(y, first.index, "y"), first.target_names, "y")
+        target = aligned(y, first.index, "y")
         points = curve[["cost", "rejection_rate", "accepted_loss"]]
         return cls(*_rejection_curve(target, first.prediction, first.score, first.loss), points, first.loss)
 

@@ -35,20 +35,13 @@ _MAX_TARGET = 1e150  # the square of a larger target may overflow
 
 
 class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Base class of all estimators, with the checks of their input.
+    """Base class of all estimators, with the checks of their input; `fit` sets `target_name_`, where `y` has a name."""
 
-    A subclass that predicts several targets at once sets `_several_targets`. `fit` sets `_n_targets` and, where they
-    have names, `_target_names`.
-    """
-
-    _several_targets = False
-    _n_targets = 1
-    _target_names: tuple[str, ...] | None = None
+    target_name_: str | None = None
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn."""
         tags: Tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self._several_targets
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         return tags
@@ -121,25 +114,15 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return table, target, resolve(cost, X if isinstance(cost, str) else table, len(table))
 
     def _check_target(self, y: Any, *, reset: bool) -> Floats:
-        """Check the targets; return them as (row,), or as (row, output) if there are several."""
-        names = _names_of(y)
-        if names is not None and len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"the columns of y must have unique names, got {twice!r} more than once")
+        """Check the targets; return them as (row,)."""
         check_target_type(y)
-        if reset:
-            self._target_names = names
         target: Floats = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
-        if target.ndim == 1 or target.shape[1] == 1:
-            target = column_or_1d(target, warn=True)
-        elif not self._several_targets:
+        if target.ndim > 1 and target.shape[1] != 1:
             raise ValueError(f"{type(self).__name__} predicts one target, got y of shape {target.shape}")
-        count = 1 if target.ndim == 1 else target.shape[1]
         if reset:
-            self._n_targets = count
-        elif count != self._n_targets:
-            raise ValueError(f"y must have as many targets as in training, {self._n_targets}, got shape {target.shape}")
-        return target
+            name = y.columns[0] if isinstance(y, pd.DataFrame) else getattr(y, "name", None)
+            self.target_name_ = None if name is None else str(name)
+        return np.asarray(column_or_1d(target, warn=True))
 
     def _validation_rows(self, validation: Any, cost: Cost, *, with_cost: bool = True, sort: bool = True) -> Rows:
         """Check the validation rows passed to `fit`, which may have their own costs."""
@@ -192,7 +175,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
 
         Returns
         -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        ndarray of shape (n_rows,)
         """
         rows = self._check_new_rows(X)
         return self.rule_.predict(rows)
@@ -236,7 +219,6 @@ class RejectingRegressor(CheckedRegressor, ABC):
             row_cost,
             index=row_index(X),
             loss=self.loss_,
-            target_names=self._target_names,
             score_unit=self._score_unit,
         )
 
@@ -246,7 +228,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        y : array-like of shape (n_rows,)
 
         Returns
         -------
@@ -299,13 +281,6 @@ class RejectingRegressor(CheckedRegressor, ABC):
 def _without(X: Any, column: str) -> Any:
     """Drop the column of the cost, which is not a feature, if the table has it."""
     return X.drop(columns=column, errors="ignore") if isinstance(X, pd.DataFrame) else X
-
-
-def _names_of(y: Any) -> tuple[str, ...] | None:
-    """Return the names of the targets, or None if they have no names."""
-    if isinstance(y, pd.DataFrame):
-        return tuple(str(name) for name in y.columns)
-    return (str(y.name),) if isinstance(y, pd.Series) and y.name is not None else None
 
 
 def _check_form(validation: object, forms: dict[int, str]) -> None:

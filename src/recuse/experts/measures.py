@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recuse.costs import row_values
 from recuse.dataframes import aligned, float_array
-from recuse.metrics.rows import numbers, same_length
+from recuse.metrics.measures import numbers, same_length
 from recuse.validation import require
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def measure(
     same_length(y_true=target, decision=decision.action)
     predictions = _with_answers(decision, answers or {})
     known = np.isfinite(predictions)
-    error = np.column_stack([decision.loss.of_rows(column - target) for column in predictions.T])
+    error = np.column_stack([decision.loss(column - target) for column in predictions.T])
     losses = np.where(known, error, decision.expected_loss)
     weight = aligned(1.0 if sample_weight is None else sample_weight, decision.index, "sample_weight")
     lines = _Lines(losses, decision.fees, known, row_values(weight, "sample_weight", len(target)))

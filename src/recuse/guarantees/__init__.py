@@ -9,7 +9,13 @@ if TYPE_CHECKING:
     from recuse.guarantees.certification import certify
     from recuse.guarantees.certified_model import CertifiedModel
     from recuse.guarantees.request import BoundWarning
-    from recuse.guarantees.thresholds import break_ties, by_budget, by_cost, by_cost_within_budget
+    from recuse.guarantees.thresholds import (
+        break_ties,
+        by_budget,
+        by_cost,
+        by_cost_within_budget,
+        by_validation_loss,
+    )
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
@@ -22,6 +28,7 @@ else:
             "by_budget": "recuse.guarantees.thresholds",
             "by_cost": "recuse.guarantees.thresholds",
             "by_cost_within_budget": "recuse.guarantees.thresholds",
+            "by_validation_loss": "recuse.guarantees.thresholds",
             "certify": "recuse.guarantees.certification",
         },
     )
@@ -35,5 +42,6 @@ __all__ = [
     "by_budget",
     "by_cost",
     "by_cost_within_budget",
+    "by_validation_loss",
     "certify",
 ]

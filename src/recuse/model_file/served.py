@@ -360,7 +360,7 @@ class ServedModel:
         count = len(reading)
         row_cost = self._cost_of_rows(cost, reading.table, count)
         prediction, score, accepted, *expected = self._run(reading.feeds, row_cost, names, count)
-        rest = (reading.index, self.loss_, self._header.target_names, self._header.score_unit)
+        rest = (reading.index, self.loss_, self._header.score_unit)
         decision = Decision.of_checked(prediction, accepted, score, row_cost, *rest)
         return decision, expected[0] if expected else None
 

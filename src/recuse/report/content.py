@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from recuse import audit
 from recuse._version import __version__
 from recuse.audit.membership import read_groups
-from recuse.dataframes import aligned, aligned_columns, is_frame, row_index, to_pandas
+from recuse.dataframes import aligned, float_array, is_frame, row_index, to_pandas
 from recuse.decision import Decision
 from recuse.inspection.explanations import (
     calibration_bins,
@@ -28,6 +28,7 @@ from recuse.inspection.explanations import (
 )
 from recuse.inspection.savings import Prices
 from recuse.losses import SQUARED
+from recuse.metrics.measures import numbers, same_length
 from recuse.model_file.table_report import table_report
 from recuse.report.decisions import RowDecisions, row_decisions
 from recuse.tabular.schema import Column, TableSchema
@@ -108,8 +109,7 @@ class _Judged:
     frame : DataFrame
         The columns that the model uses.
     decision : Decision
-    target : ndarray of shape (n_rows,) or (n_rows, n_outputs)
-    loss : ndarray of shape (n_rows,)
+    target, loss : ndarray of shape (n_rows,)
     """
 
     request: Request
@@ -132,11 +132,10 @@ class _Judged:
             raise ValueError(f"money needs a model of the squared loss, got the {decision.loss.name} loss")
         if certificate is not None and certificate.model_fingerprint != model.fingerprint:
             raise ValueError("certificate must be one of this model, got the certificate of another model")
-        target = _targets(request.y, X, decision, "y").reshape(decision.prediction.shape)
-        if not np.isfinite(target).all():
-            raise ValueError("y must be finite, got missing or infinite values; leave these rows out")
+        target = numbers(aligned(request.y, row_index(X), "y"), "y")
+        same_length(X=decision, y=target)
         frame = _named(X, model.schema)[model.schema.names].reset_index(drop=True)
-        return cls(request, X, frame, decision, target, decision.loss.of_rows(decision.prediction - target))
+        return cls(request, X, frame, decision, target, decision.loss(decision.prediction - target))
 
     @property
     def schema(self) -> TableSchema:
@@ -158,15 +157,10 @@ class _Judged:
         absent = [name for name in self.schema.names if name not in frame.columns]
         if absent:
             raise ValueError(f"the training rows must have the column {absent[0]!r}, got {list(frame.columns)!r:.300}")
-        target = _targets(self.request.training[1], table, self.decision, "y of training")
-        if len(target) != len(frame):
-            raise ValueError(f"training must have as many targets as rows, {len(frame)}, got {len(target)}")
+        target = float_array(aligned(self.request.training[1], row_index(table), "y of training"), "y of training")
+        if target.shape != (len(frame),):
+            raise ValueError(f"training must have as many targets as rows, {len(frame)}, got shape {target.shape}")
         return frame.reset_index(drop=True), target
-
-
-def _targets(y: Any, X: Any, decision: Decision, name: str) -> Floats:
-    """Return targets as numbers, in the order of the rows and of the targets of the model."""
-    return np.asarray(aligned_columns(aligned(y, row_index(X), name), decision.target_names, name), dtype=np.float64)
 
 
 def _named(X: Any, schema: TableSchema) -> pd.DataFrame:
@@ -200,7 +194,7 @@ def _model(judged: _Judged) -> dict[str, Any]:
         "estimator": model.estimator,
         "loss": decision.loss.name,
         "rows": len(decision),
-        "targets": list(decision.target_names or []),
+        "targets": info["targets"]["names"] or [],
         "training_rows": info["training"]["rows"],
         "columns": len(judged.schema.names),
         "score_unit": decision.score_unit,
@@ -283,8 +277,6 @@ def _neighbours(judged: _Judged, places: NDArray[np.intp], names: list[Any]) -> 
 
 def _cell(value: Any) -> Any:
     """Return a cell as text or number for the page."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        return ", ".join(f"{each:.4g}" for each in value)
     if value is None or (np.ndim(value) == 0 and pd.isna(value)):
         return None
     if isinstance(value, bool | np.bool_):

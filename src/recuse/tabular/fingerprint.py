@@ -130,7 +130,7 @@ class TrainingRows:
         ----------
         X : array-like, DataFrame of any library, or mapping of column names to values
             Columns are found by name if both tables have names, else by position. Other columns are ignored.
-        y : array-like of shape (row,) or (row, output)
+        y : array-like of shape (row,)
         """
         return self._hashes(X, y).rows
 

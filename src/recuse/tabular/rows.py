@@ -48,8 +48,7 @@ class Rows:
     ----------
     X : DataFrame or ndarray of shape (row, column)
         Without the column that holds the cost.
-    y : ndarray of shape (row,), or (row, output) for several targets
-    cost, weight : ndarray of shape (row,)
+    y, cost, weight : ndarray of shape (row,)
     group : ndarray of int of shape (row,)
         Rows of one group are kept together by splits: the groups passed to `fit`, or else rows with equal features.
     part : ndarray of int8 of shape (row, split)
@@ -84,8 +83,7 @@ class Rows:
         Parameters
         ----------
         X : DataFrame or ndarray of shape (row, column)
-        y : ndarray of shape (row,) or (row, output)
-        cost : ndarray of shape (row,)
+        y, cost : ndarray of shape (row,)
         sample_weight : array-like of shape (row,), optional
         groups : array-like of shape (row,), optional
         part : ndarray of shape (row, split), optional
@@ -158,14 +156,14 @@ class Rows:
 
 
 def is_constant_target(y: Floats) -> bool:
-    """Whether all rows have the same target or the same targets.
+    """Whether all rows have the same target.
 
     Examples
     --------
-    >>> is_constant_target(np.array([2.0, 2.0])), is_constant_target(np.array([[2.0, 1.0], [2.0, 3.0]]))
+    >>> is_constant_target(np.array([2.0, 2.0])), is_constant_target(np.array([2.0, 3.0]))
     (True, False)
     """
-    return not np.ptp(y, axis=0).any()
+    return bool(np.ptp(y) == 0)
 
 
 def _sorted_distinct(key: Floats) -> tuple[Indices, Indices]:

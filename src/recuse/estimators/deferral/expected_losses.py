@@ -82,7 +82,7 @@ def learn_expected_loss(
         raise ValueError(f"expert {name!r} must have predictions of at least {_LEAST_ROWS} rows, got {count}")
     learned, folds = splits_of_tested([(part, part) for part in parts if len(part)])
     scale = moments(prediction[learned], rows.weight[learned]) if sees_prediction else None
-    error = loss.of_rows(prediction[learned] - rows.y[learned])
+    error = loss(prediction[learned] - rows.y[learned])
     untrained = ExpertLoss(name, ScaledRisk((), 1.0), scale)
     inputs = untrained.inputs(features[learned], prediction[learned])
     sample = Sample(inputs, error, rows.weight[learned])

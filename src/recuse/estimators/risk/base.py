@@ -134,7 +134,6 @@ class Corrections:
 class RiskBasedRegressor(RejectingRegressor):
     """Accept a row where its expected loss is below its cost; `fit` of a subclass sets `rule_`."""
 
-    _several_targets = True
     _score_unit = LOSS_SAVED
     rule_: RiskRule
 
@@ -192,16 +191,8 @@ class RiskBasedRegressor(RejectingRegressor):
             of_rows[place < 0] = np.nan
             return of_rows
 
-        known = OutOfFold(
-            given(rows.y),
-            given(prediction),
-            given(risk),
-            rows.origin.cost,
-            rows.origin.index,
-            self.loss_,
-            self._target_names,
-        )
-        return known.to_frame()
+        given_rows = (given(values) for values in (rows.y, prediction, risk))
+        return OutOfFold(*given_rows, rows.origin.cost, rows.origin.index, self.loss_).to_frame()
 
 
 def _packed(models: object) -> object:

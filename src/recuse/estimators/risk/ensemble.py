@@ -69,8 +69,7 @@ class FoldMean:
 
         Parameters
         ----------
-        predictions : ndarray of shape (fold, row) or (fold, row, output)
-        risks : ndarray of shape (fold, row)
+        predictions, risks : ndarray of shape (fold, row)
         loss : TargetLoss
         new : ndarray of shape (row,), optional
             Risks by the model of new rows; by default the mean over the folds.
@@ -86,7 +85,7 @@ class FoldMean:
         quantiles = np.quantile(risks, _QUANTILES), np.quantile(risk if new is None else new, _QUANTILES)
         if loss != SQUARED or not (risk > 0).any():
             return cls(1.0, *quantiles)
-        variance = predictions.var(axis=0).reshape(len(risk), -1).mean(axis=1)
+        variance = predictions.var(axis=0)
         usual = float(np.median(variance[risk > 0] / risk[risk > 0]))
         variance = np.minimum(variance, _MAX_SHARE * usual * risk)
         exponent = _REFITTED if refitted else 1.0

@@ -28,7 +28,7 @@ class HeldOut:
     Attributes
     ----------
     features : ndarray of shape (row, feature)
-    target : ndarray of shape (row,) or (row, output)
+    target : ndarray of shape (row,)
     predict : callable
         Function from features to predictions, of a model that was not fitted to the rows.
     """
@@ -77,10 +77,10 @@ def _extra_losses(
         copy = features.copy()
         copy[:, where] = missing[where]
         blanked.append(copy)
-    predictions = part.predict(np.concatenate(blanked)).reshape(columns + 2, *target.shape)
-    losses = np.array([loss.of_rows(prediction - target).mean() for prediction in predictions])
+    predictions = part.predict(np.concatenate(blanked)).reshape(columns + 2, -1)
+    losses = loss(predictions - target).mean(axis=1)
     return count, losses[1:] - losses[0]
 
 
 def _mean_loss(part: HeldOut, features: Floats, target: Floats, loss: TargetLoss) -> float:
-    return float(loss.of_rows(part.predict(features) - target).mean())
+    return float(loss(part.predict(features) - target).mean())
