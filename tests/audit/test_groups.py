@@ -6,8 +6,7 @@ import pytest
 
 import recuse
 from recuse import Decision, audit
-from recuse.audit.intervals import mean_interval, rate_interval
-from recuse.audit.significance import adjusted, higher_mean, higher_rate
+from recuse.audit.significance import adjusted, higher_mean, higher_rate, mean_interval, rate_interval
 
 FLAGS = ["rejected_more", "mispredicted_more"]
 SHARES = (0.30, 0.22, 0.16, 0.12, 0.08, 0.06, 0.04, 0.02)

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 import recuse
 from recuse import RcRRegressor, RiskRejector, SelectiveNetRegressor, datasets, report
 from recuse.guarantees import by_cost_within_budget
-from recuse.report.decisions import row_decisions
+from recuse.report.content import row_decisions
 from report_runs import accepted_rows
 
 (X, Y), _, (NEW, Y_NEW) = datasets.split(datasets.load("auto_mpg"), repeat=0)

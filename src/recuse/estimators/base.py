@@ -23,8 +23,7 @@ from recuse.losses import SQUARED, TargetLoss
 from recuse.rules import DecisionRule
 from recuse.tabular.fingerprint import Overlap, TrainingRows
 from recuse.tabular.folds import mark_splits
-from recuse.tabular.rows import Rows, is_constant_target
-from recuse.tabular.table import as_table
+from recuse.tabular.rows import Rows, as_table, is_constant_target
 
 __all__ = ["CheckedRegressor", "RejectingRegressor"]
 

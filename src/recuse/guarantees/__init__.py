@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from recuse.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from recuse.guarantees.certificate import CannotCertify, Certificate
+    from recuse.guarantees.certificate import CannotCertify, Certificate, CertifiedModel
     from recuse.guarantees.certification import certify
-    from recuse.guarantees.certified_model import CertifiedModel
     from recuse.guarantees.request import BoundWarning
     from recuse.guarantees.thresholds import (
         break_ties,
@@ -23,7 +22,7 @@ else:
             "BoundWarning": "recuse.guarantees.request",
             "CannotCertify": "recuse.guarantees.certificate",
             "Certificate": "recuse.guarantees.certificate",
-            "CertifiedModel": "recuse.guarantees.certified_model",
+            "CertifiedModel": "recuse.guarantees.certificate",
             "break_ties": "recuse.guarantees.thresholds",
             "by_budget": "recuse.guarantees.thresholds",
             "by_cost": "recuse.guarantees.thresholds",

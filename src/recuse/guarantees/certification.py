@@ -20,17 +20,19 @@ from recuse.guarantees.attempts import FILE_NAME, Attempt, AttemptLog, HashedQue
 from recuse.guarantees.betting import refutes
 from recuse.guarantees.calibration_rows import CalibrationRows
 from recuse.guarantees.certificate import CannotCertify, Certificate, What, needed_rows
-from recuse.guarantees.refusal import refusal
 from recuse.guarantees.request import (
+    BoundedValues,
     BoundWarning,
     CertificationRequest,
+    Pilot,
     ScoredRows,
     check_parameters,
     cost_limit,
     how_given,
+    refusal,
     stated_cost,
+    thresholds_to_test,
 )
-from recuse.guarantees.sequence import BoundedValues, Pilot, thresholds_to_test
 from recuse.metrics.measures import numbers
 from recuse.out_of_fold import OutOfFold
 from recuse.typing import RejectingModel

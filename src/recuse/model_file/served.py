@@ -27,8 +27,7 @@ from recuse.tabular.schema import TableSchema
 
 if TYPE_CHECKING:
     from recuse.experts.decision import DeferralDecision
-    from recuse.guarantees.certificate import Certificate
-    from recuse.guarantees.certified_model import CertifiedModel
+    from recuse.guarantees.certificate import Certificate, CertifiedModel
     from recuse.tabular.fingerprint import Overlap
 
 __all__ = ["ServedModel", "load", "load_with_digest"]

@@ -155,7 +155,7 @@ class TrainingRows:
         columns, used = self.schema.columns, self.schema.used
         table = to_pandas(pd.DataFrame(X) if isinstance(X, dict) else X)
         if not is_frame(table) and any(column.kind != Kind.NUMBER for column in used):
-            from recuse.tabular.table import as_table
+            from recuse.tabular.rows import as_table
 
             table = as_table(table)
         if not is_frame(table):

@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from recuse.decision import LOSS_SAVED
 from recuse.estimators.advice import warn_if_cost_out_of_range, warn_if_useless
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.risk.calibration import learn_calibration
-from recuse.estimators.risk.ensemble import FoldMean
-from recuse.estimators.risk.interpolation import interpolated_rows
-from recuse.estimators.risk.surcharge import HeldOut, learn_surcharge
+from recuse.estimators.risk.corrections import FoldMean, HeldOut, interpolated_rows, learn_calibration, learn_surcharge
 from recuse.losses import TargetLoss
 from recuse.out_of_fold import OutOfFold
 from recuse.rules.risk import PowerCalibration, RiskModels, RiskRule, Surcharge

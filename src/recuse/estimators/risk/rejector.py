@@ -15,7 +15,7 @@ from recuse import losses
 from recuse.costs import Cost
 from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, refit
 from recuse.estimators.risk.base import Corrections, FoldModels, RiskBasedRegressor
-from recuse.estimators.risk.ensemble import FoldMean
+from recuse.estimators.risk.corrections import FoldMean
 from recuse.estimators.risk.model import learn_risk
 from recuse.estimators.subestimators import (
     check_subestimator,
