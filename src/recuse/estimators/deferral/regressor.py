@@ -17,9 +17,8 @@ from recuse.dataframes import row_index
 from recuse.decision import LOSS_SAVED
 from recuse.estimators.advice import RejectionWarning
 from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, with_weighted
-from recuse.estimators.base import CheckedRegressor
+from recuse.estimators.base import CheckedRegressor, fitted_fingerprint
 from recuse.estimators.crossfitting import Sample
-from recuse.estimators.fingerprint import fitted_fingerprint
 from recuse.estimators.risk.base import RiskBasedRegressor
 from recuse.estimators.risk.model import learn_risk
 from recuse.estimators.risk.rejector import RiskRejector

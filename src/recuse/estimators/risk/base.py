@@ -170,26 +170,20 @@ class RiskBasedRegressor(RejectingRegressor):
         """Warn if rejection does not pay on the out-of-fold rows, or if the cost is beyond their losses."""
         if not hasattr(self, "out_of_fold_"):
             return
-        rows = OutOfFold.of(self)
-        assert rows is not None
-        decision, error, share = rows.decision(), rows.losses(), weight[rows.known]
-        paid = np.where(decision.accepted, error, decision.cost)
-        if not warn_if_cost_out_of_range(decision.cost, error, stacklevel=4):
-            means = (float(np.average(values, weights=share)) for values in (paid, error, decision.cost))
+        known = self.out_of_fold_.notna().all(axis=1).to_numpy()
+        target, prediction, _, cost, score = self.out_of_fold_[known].to_numpy().T
+        error = self.loss_(prediction - target)
+        if not warn_if_cost_out_of_range(cost, error, stacklevel=4):
+            paid = np.where(score > 0, error, cost)
+            means = (float(np.average(values, weights=weight[known])) for values in (paid, error, cost))
             warn_if_useless(*means, stacklevel=4)
 
-    def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
+    def _out_of_fold_table(self, rows: Rows, prediction: Floats, expected: Floats) -> pd.DataFrame:
         """Return a table with one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
         assert rows.origin is not None
         place = rows.origin.place
-
-        def given(values: Floats) -> Floats:
-            of_rows = values[place]
-            of_rows[place < 0] = np.nan
-            return of_rows
-
-        given_rows = (given(values) for values in (rows.y, prediction, risk))
-        return OutOfFold(*given_rows, rows.origin.cost, rows.origin.index, self.loss_).to_frame()
+        results = (np.where(place < 0, np.nan, values[place]) for values in (rows.y, prediction, expected))
+        return OutOfFold(*results, rows.origin.cost, rows.origin.index, self.loss_).to_frame()
 
 
 def _packed(models: object) -> object:
