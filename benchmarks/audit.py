@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from recuse import Decision, audit
-from recuse.audit.intervals import mean_interval
+from recuse.audit.significance import mean_interval
 
 SHARES = (0.30, 0.22, 0.16, 0.12, 0.08, 0.06, 0.04, 0.02)
 ROWS = 2000

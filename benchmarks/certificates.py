@@ -37,7 +37,7 @@ from recuse.datasets import make_heteroscedastic
 from recuse.decision import Decision
 from recuse.guarantees import CannotCertify, by_budget, by_cost_within_budget, certify
 from recuse.guarantees.betting import refutes
-from recuse.guarantees.sequence import BoundedValues, Pilot, thresholds_to_test
+from recuse.guarantees.request import BoundedValues, Pilot, thresholds_to_test
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -59,13 +59,11 @@ CASES = {
         {"cost": NEW_FEE},
     ),
     "cross-fitted": (RcRRegressor(6.0, residuals="crossfit", cv=3, n_members=2, **SMALL), {}, {}),
-    "cross-fitted, two targets": (RcRRegressor(6.0, residuals="crossfit", cv=3, n_members=2, **SMALL), {"y": TWO}, {}),
     "range": (
         RcRRegressor(cost_range=(4, 13), residuals="crossfit", cv=3, **SMALL),
         {},
         {"cost": 4 + 9 * RANDOM.rand(len(ROWS))},
     ),
-    "two targets": (RcRRegressor(6.0, **SMALL), {"y": TWO}, {}),
     "kept cells": (RcRRegressor(6.0, unseen="keep", **SMALL), {}, {}),
     "selective": (SelectiveNetRegressor(0.7, **SMALL), {}, {}),
     "selective by cost": (
@@ -76,15 +74,11 @@ CASES = {
     "risk": (RiskRejector(**QUICK), {}, {"cost": NEW_FEE}),
     "risk, pinball": (RiskRejector(loss="pinball:0.9", **QUICK), {}, {"cost": 2.0}),
     "risk, pipeline": (RiskRejector(make_pipeline(StandardScaler(), Ridge()), **QUICK), {}, {"cost": 6.0}),
-    "risk, two targets": (RiskRejector(RandomForestRegressor(10), **QUICK), {"y": TWO}, {"cost": 6.0}),
+    "risk, forest": (RiskRejector(RandomForestRegressor(10), **QUICK), {}, {"cost": 6.0}),
     "risk of networks": (RiskRejector(StackedMLPRegressor(epochs=10, n_members=3), **QUICK), {}, {"cost": 6.0}),
     "knn": (knn_plug(cost=6.0), {}, {}),
     "mlp plug": (mlp_plug(cost=6.0, regressor__epochs=20, risk__epochs=20), {}, {}),
     "no rejection": (no_rejection(cost=6.0, regressor__epochs=20), {}, {}),
     "auto": (AutoRejector(6.0, **QUICK), {}, {"cost": NEW_FEE}),
-    "auto, huber, two targets": (
-        AutoRejector(3.0, loss="huber:2", learners=["networks", "extra_trees"], **QUICK),
-        {"y": TWO},
-        {},
-    ),
+    "auto, huber": (AutoRejector(3.0, loss="huber:2", learners=["networks", "extra_trees"], **QUICK), {}, {}),
 }

@@ -85,10 +85,10 @@ def test_a_cut_of_a_cut_equals_the_cut_of_the_rows(first, second):
     assert example()[first][second] == example()[np.arange(4)[first][second]]
 
 
-@pytest.mark.parametrize("rows", [np.array([[0, 1]]), (slice(None), None), None, (..., slice(0, 1))], ids=str)
+@pytest.mark.parametrize("rows", [np.array([[0, 1]]), (slice(None), None), None], ids=str)
 def test_a_selection_that_is_not_one_of_rows_is_refused(rows):
     with pytest.raises((ValueError, IndexError)):
-        changed_to(example(None), prediction=TWO)[rows]
+        example(None)[rows]
 
 
 @pytest.mark.parametrize("rows", [slice(1, 3), [1, 2], 1], ids=str)
@@ -100,7 +100,7 @@ def test_selected_rows_cannot_be_changed_either(name, rows):
 
 def test_a_decision_of_checked_parts_is_that_of_the_constructor():
     parts = (np.array([1.0, 2.0]), np.array([True, False]), np.array([0.4, -0.3]), np.array([5.0, 6.0]))
-    rest = (INDEX[:2], losses.Absolute(), ("kw",), LOSS_SAVED)
+    rest = (INDEX[:2], losses.Absolute(), LOSS_SAVED)
     quick = Decision.of_checked(*parts, *rest)
     assert quick == Decision(*parts, *rest)
     assert quick == pickle.loads(pickle.dumps(quick)) == copy.deepcopy(quick)
@@ -154,7 +154,7 @@ def by_pinball(index=INDEX):
 
 
 def changed_to(decision, **changes):
-    fields = {name: getattr(decision, name) for name in (*FIELDS, "index", "loss", "target_names", "score_unit")}
+    fields = {name: getattr(decision, name) for name in (*FIELDS, "index", "loss", "score_unit")}
     return Decision(**{**fields, **changes})
 
 
@@ -181,52 +181,42 @@ def test_only_a_loss_that_is_not_the_default_is_shown():
     assert repr(by_pinball()) == "Decision(4 rows: 2 accepted, 2 rejected; pinball:0.9 loss)"
 
 
-TWO = np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 7.0], [4.0, 8.0]])
+def test_rows_with_a_score_above_zero_are_accepted_unless_it_is_said_which_are():
+    decision = Decision([1.0, 2.0, 3.0], score=[0.4, 0.0, -0.2], cost=5.0)
+    assert decision.accepted.tolist() == [True, False, False]
+    assert decision == Decision([1.0, 2.0, 3.0], [True, False, False], [0.4, 0.0, -0.2], 5.0)
 
 
-def test_several_targets_are_decided_row_by_row():
-    decision = changed_to(example(), prediction=TWO)
-    assert len(decision) == 4
-    assert decision.rejection_rate == 0.5
-    assert decision[1:3].prediction.tolist() == [[2.0, 6.0], [3.0, 7.0]]
-    assert decision[3].prediction.tolist() == [[4.0, 8.0]]
-    assert len(decision[[]]) == 0
-    assert decision == changed_to(decision)
-    assert decision != example()
-    assert pickle.loads(pickle.dumps(decision)) == decision
-    with pytest.raises(ValueError, match="read-only"):
-        decision.prediction[0, 0] = 0
-
-
-def test_several_targets_have_a_column_each():
-    frame = changed_to(example(), prediction=TWO).to_frame()
-    assert list(frame.columns) == ["prediction_0", "prediction_1", "accepted", "score", "cost"]
-    np.testing.assert_array_equal(frame[["prediction_0", "prediction_1"]], TWO)
-    assert frame.index.equals(INDEX)
-
-
-def test_the_truth_must_have_as_many_targets_as_the_decision():
-    with pytest.raises(ValueError, match=r"same number of outputs, got shapes \(4,\) and \(4, 2\)"):
-        changed_to(example(), prediction=TWO).evaluate(np.ones(4))
-    assert changed_to(example(), prediction=TWO).evaluate(TWO)["always_accept"] == 0
-
-
-NAMED = changed_to(example(), prediction=TWO, target_names=["kw", "volt"])
-
-
-def test_target_names_are_those_of_the_columns():
-    assert list(NAMED.to_frame().columns)[:2] == ["prediction_kw", "prediction_volt"]
-    assert changed_to(example(), target_names=["kw"]).to_frame().columns[0] == "prediction"
+@pytest.mark.parametrize("index", [INDEX, None, pd.RangeIndex(4)], ids=["labels", "none", "positions"])
+@pytest.mark.parametrize("takes", [None, ["model", "night", "model", "day"]], ids=["one", "experts"])
+def test_a_decision_is_read_from_its_frame(index, takes):
+    rows = {name: getattr(example(index), name) for name in FIELDS}
+    decision = Decision(**rows, index=index, score_unit=LOSS_SAVED, takes=takes)
+    again = Decision.from_frame(decision.to_frame())
+    assert again == decision
+    assert again.score_unit == LOSS_SAVED
+    assert Decision.from_frame(decision.at_threshold(0.3).to_frame()) == decision.at_threshold(0.3)
 
 
 @pytest.mark.parametrize("table", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
-def test_columns_of_the_truth_are_found_by_name(table):
-    truth = pd.DataFrame(TWO, columns=["kw", "volt"])
-    unlabelled = changed_to(NAMED, index=None)
-    assert unlabelled.evaluate(table(truth))["always_accept"] == 0
-    assert unlabelled.evaluate(table(truth[["volt", "kw"]]))["always_accept"] == 0
-    with pytest.raises(ValueError, match=r"^y_true must have the columns \['kw', 'volt'\], got \['kw', 'ampere'\]$"):
-        unlabelled.evaluate(table(truth.rename(columns={"volt": "ampere"})))
+def test_a_decision_is_read_from_any_table_with_its_columns(table):
+    frame = example(None).to_frame().assign(car="x")
+    assert Decision.from_frame(table(frame)) == example(None)
+    assert Decision.from_frame(table(frame.drop(columns="accepted"))) == example(None)
+    assert Decision.from_frame(table(frame), loss="absolute").loss == losses.Absolute()
+
+
+@pytest.mark.parametrize("name", ["prediction", "score", "cost"])
+def test_a_table_without_a_column_of_decisions_is_refused(name):
+    with pytest.raises(ValueError, match=rf"^frame must have the columns .* of decisions, got no '{name}' among \["):
+        Decision.from_frame(example().to_frame().drop(columns=name))
+    with pytest.raises(TypeError, match=r"^frame must be a table of decisions, got list$"):
+        Decision.from_frame([1.0])
+
+
+def test_the_truth_must_be_one_target():
+    with pytest.raises(ValueError, match=r"^y_true must have one value per row, got shape \(4, 2\)$"):
+        example().evaluate(np.ones((4, 2)))
 
 
 def test_truth_and_weights_are_matched_by_label():
@@ -254,13 +244,12 @@ def test_costs_are_matched_to_the_index_by_label():
     assert changed_to(example(), cost=cost) == example()
 
 
-def test_names_and_unit_stay_with_the_decision_however_it_is_cut_or_copied():
-    decision = changed_to(NAMED, score_unit=LOSS_SAVED)
+def test_the_unit_stays_with_the_decision_however_it_is_cut_or_copied():
+    decision = changed_to(example(), score_unit=LOSS_SAVED)
     for other in (decision[1:3], decision[0], pickle.loads(pickle.dumps(decision)), copy.deepcopy(decision)):
-        assert (other.target_names, other.score_unit) == (("kw", "volt"), "loss saved by accepting")
+        assert other.score_unit == "loss saved by accepting"
     assert pickle.loads(pickle.dumps(decision)) == decision
-    assert decision != NAMED
-    assert changed_to(NAMED, target_names=["volt", "kw"]) != NAMED
+    assert decision != example()
 
 
 def test_the_unit_of_the_score_is_shown_and_goes_with_the_frame():
@@ -313,23 +302,13 @@ def test_the_repr_counts_rows_and_shows_none_of_them():
         (([1, 2], [True, True], [1, 2], [1, -1]), r"^cost must be >= 0, got -1\.0 at row 1$"),
         (([1, 2], [True, True], [1, 2], [np.nan, 1]), r"^cost must be finite, got nan at row 0$"),
         (([1, 2], [True, True], [1, 2], None), r"^cost is missing"),
-        (([[1, 2]], [True, True], [1, 2], 1), r"^accepted must have one value for each of 1 rows, got shape \(2,\)$"),
-        (
-            ([[1], [2]], [True, True], [1, 2], 1),
-            r"^prediction must have one value for each of 2 rows, got shape \(2, 1\)$",
-        ),
+        (([[1, 2]], [True, True], [1, 2], 1), r"^prediction must .* each of 2 rows, got shape \(1, 2\)$"),
+        (([[1], [2]], [True, True], [1, 2], 1), r"^prediction must .* each of 2 rows, got shape \(2, 1\)$"),
+        (([1, 2], None, None, 1.0), r"^score must have one value for each of 2 rows, got shape \(\)$"),
         (([1, 2], [True, True], [1, 2], 1, None, "square"), r"^loss must be one of squared, .* got 'square'$"),
         ((1.0, True, 1.0, 1.0), r"^prediction must have one value for each of 1 rows, got shape \(\)$"),
         (([1, 2], [1, 0.3], [1, 2], 1), r"^accepted must be True or False, got 0\.3$"),
         (([1, 2], [True, np.nan], [1, 2], 1), r"^accepted must be True or False, got nan$"),
-        (
-            ([1, 2], [True, True], [1, 2], 1, None, "squared", ["kw", "volt"]),
-            r"^target_names must be 1 different names, one for each target, got \['kw', 'volt'\]$",
-        ),
-        (
-            ([[1, 2]], [True], [1], 1, None, "squared", ["kw", "kw"]),
-            r"^target_names must be 2 different names, one for each target, got \['kw', 'kw'\]$",
-        ),
         (([1, 2], [True, True], [1, 2], 1, pd.Index(["a"])), r"^index must have one label for each of 2 rows, got 1$"),
     ],
 )
@@ -339,7 +318,7 @@ def test_columns_that_do_not_fit_are_refused_with_the_rule_and_the_value(columns
 
 
 def test_another_threshold_changes_only_which_rows_are_accepted():
-    decision = changed_to(NAMED, score_unit=LOSS_SAVED, loss="pinball:0.9")
+    decision = changed_to(example(), score_unit=LOSS_SAVED, loss="pinball:0.9")
     strict = decision.at_threshold(0.2)
     assert strict.accepted.tolist() == [True, False, False, False]
     assert changed_to(strict, accepted=decision.accepted) == decision
@@ -353,7 +332,7 @@ def test_another_threshold_changes_only_which_rows_are_accepted():
 @given(st.lists(st.integers(0, 4), max_size=3))
 def test_pieces_of_a_decision_make_it_whole_again(cuts):
     ends = [0, *sorted(cuts), 4]
-    for whole in (changed_to(NAMED, score_unit=LOSS_SAVED, loss="pinball:0.9"), example(None)):
+    for whole in (changed_to(example(), score_unit=LOSS_SAVED, loss="pinball:0.9"), example(None)):
         assert Decision.concatenate(whole[a:b] for a, b in itertools.pairwise(ends)) == whole
 
 
@@ -361,10 +340,8 @@ def test_pieces_of_a_decision_make_it_whole_again(cuts):
     ("other", "message"),
     [
         (by_pinball(), r"^all decisions must have the same loss, got Squared\(\) and Pinball\("),
-        (changed_to(example(), target_names=["kw"]), r"^all decisions .* same target_names, got None and \('kw',\)$"),
         (changed_to(example(), score_unit=LOSS_SAVED), r"^all decisions .* same score_unit, got None and 'loss saved"),
         (example(None), r"^either all decisions or none must have an index, got 1 of 2$"),
-        (changed_to(example(), prediction=TWO), "dimension"),
     ],
 )
 def test_decisions_of_different_kinds_are_not_concatenated(other, message):

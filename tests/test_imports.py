@@ -29,7 +29,7 @@ decision.evaluate(two), decision.evaluate([1, 2.5], sample_weight=two)
 recuse.metrics.risk_coverage_curve(two, two, two), recuse.metrics.rcr_loss(two, two, decision.accepted, 1.0)
 """
 ENCODE = """
-import recuse.tabular.codecs, recuse.tabular.encodings, recuse.tabular.schema, recuse.tabular.encoder
+import recuse.tabular.codecs, recuse.tabular.encoder, recuse.tabular.schema, recuse.tabular.encoder
 import pandas as pd
 encoder = recuse.tabular.encoder.TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": ["u", "v"]}))
 """

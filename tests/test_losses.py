@@ -79,13 +79,6 @@ def test_infinite_and_undefined_residuals_do_not_hide(loss):
     assert value[2].isnan()
 
 
-def test_the_loss_of_a_row_with_several_targets_is_the_mean_over_them():
-    residual = np.array([[1.0, -3.0], [0.0, 2.0]])
-    np.testing.assert_allclose(Squared().of_rows(residual), [5.0, 2.0])
-    np.testing.assert_allclose(Absolute().of_rows(residual), [2.0, 1.0])
-    np.testing.assert_allclose(Absolute().of_rows(residual[:, 0]), [1.0, 0.0])
-
-
 # ---- by name
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "aligned",
-    "aligned_columns",
     "check_target_type",
     "float_array",
     "is_frame",
@@ -198,23 +197,6 @@ def aligned(values: Any, index: pd.Index[Any] | None, name: str) -> Any:
             f"{name} must have unique row labels or those of X in the same order, got {label} twice; {hint}"
         )
     return values.reindex(index)
-
-
-def aligned_columns(values: Any, names: tuple[str, ...] | None, name: str) -> Any:
-    """Return a table of several targets with its columns in the order of `names`; other values are not changed.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> aligned_columns(pd.DataFrame({"b": [1.0], "a": [2.0]}), ("a", "b"), "y").columns.tolist()
-    ['a', 'b']
-    """
-    values = to_pandas(values)
-    if names is None or len(names) < 2 or not is_frame(values) or values.shape[1] != len(names):
-        return values
-    if set(map(str, values.columns)) != set(names):
-        raise ValueError(f"{name} must have the columns {list(names)}, got {list(values.columns)}")
-    return values.set_axis([str(column) for column in values.columns], axis=1)[list(names)]
 
 
 def check_target_type(y: Any, name: str = "y") -> None:

@@ -4,9 +4,7 @@ The squared error is the default, and the paper's theorems assume it. The follow
 residual, with D(h) = E[L(h(x) - y) | x] instead of the conditional squared error:
 
 - The best pair predicts h*(x), which minimises D, and accepts iff D(h*) < c(x). h* is the mean for the squared error,
-  the median for the absolute error and the q-quantile for the pinball loss. With several targets the loss of a row is
-  the mean over them; with the squared error, a row is then accepted iff the mean of their variances is below
-  the cost.
+  the median for the absolute error and the q-quantile for the pinball loss.
 - The surrogate psi = L(h(x) - y) l(r, -1) + c l(r, +1) has the conditional risk D(h) l(r, -1) + c l(r, +1), which
   depends on the loss through D only. So if l is classification-calibrated, the r that minimises it accepts where
   D(h) < c and rejects where D(h) > c, for any h; and if l is positive everywhere, h* minimises it, for any r.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +18,8 @@ __all__ = ["OutOfFold"]
 
 Floats = NDArray[np.float64]
 
+_COLUMNS = ("target", "prediction", "expected_loss", "cost")
+
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
@@ -26,13 +27,10 @@ class OutOfFold:
 
     Attributes
     ----------
-    target, prediction : ndarray of shape (row,) or (row, output)
-    expected_loss, cost : ndarray of shape (row,)
+    target, prediction, expected_loss, cost : ndarray of shape (row,)
     index : pandas Index or None
         Labels of the rows, if they came from a DataFrame.
     loss : TargetLoss
-    target_names : tuple of str or None
-        One name for each of several targets.
 
     Examples
     --------
@@ -49,7 +47,6 @@ class OutOfFold:
     cost: Floats
     index: pd.Index[Any] | None = field(default=None, repr=False)
     loss: TargetLoss = SQUARED
-    target_names: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, model: Any) -> Self | None:
@@ -58,16 +55,13 @@ class OutOfFold:
         table = getattr(model, "out_of_fold", None) if table is None else table
         if table is None or "cost" not in table:
             return None
-        columns = {str(name): np.asarray(table[name], dtype=np.float64) for name in table}
-        target, prediction = (_values(columns, kind) for kind in ("target", "prediction"))
-        several = [name.removeprefix("target_") for name in columns if name.startswith("target_")]
-        names, index = tuple(several) or None, getattr(table, "index", None)
-        return cls(target, prediction, columns["expected_loss"], columns["cost"], index, model.loss_, names)
+        columns = (np.asarray(table[name], dtype=np.float64) for name in _COLUMNS)
+        return cls(*columns, getattr(table, "index", None), model.loss_)
 
     @property
     def known(self) -> NDArray[np.bool_]:
         """Whether each row (row,) has a result."""
-        results = np.column_stack([self.target, self.prediction, self.expected_loss, self.cost])
+        results = np.column_stack([getattr(self, name) for name in _COLUMNS])
         return np.asarray(~np.isnan(results).any(axis=1))
 
     def decision(self, cost: float | None = None) -> Decision:
@@ -76,31 +70,15 @@ class OutOfFold:
         prices = self.cost[known] if cost is None else np.full(int(known.sum()), cost)
         score = prices - self.expected_loss[known]
         index = None if self.index is None else self.index[known]
-        return Decision(
-            self.prediction[known], score > 0, score, prices, index, self.loss, self.target_names, LOSS_SAVED
-        )
+        return Decision(self.prediction[known], score > 0, score, prices, index, self.loss, LOSS_SAVED)
 
     def losses(self) -> Floats:
         """Return the losses (row,) of the predictions of the rows with a result."""
-        return self.loss.of_rows((self.prediction - self.target)[self.known])
+        return self.loss((self.prediction - self.target)[self.known])
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table of the target(s), the prediction(s), `expected_loss`, `cost` and `score`."""
+        """Return a table of the target, the prediction, `expected_loss`, `cost` and `score`."""
         import pandas as pd
 
-        both = {**self._columns("target", self.target), **self._columns("prediction", self.prediction)}
-        others = {"expected_loss": self.expected_loss, "cost": self.cost, "score": self.cost - self.expected_loss}
-        return pd.DataFrame({**both, **others}, index=self.index)
-
-    def _columns(self, kind: str, values: Floats) -> dict[str, Floats]:
-        if values.ndim == 1:
-            return {kind: values}
-        names = self.target_names or range(values.shape[1])
-        return {f"{kind}_{name}": column for name, column in zip(names, values.T, strict=True)}
-
-
-def _values(columns: Mapping[str, Floats], kind: str) -> Floats:
-    """Return the column of this kind, or those of several targets (row, output)."""
-    if kind in columns:
-        return columns[kind]
-    return np.column_stack([column for name, column in columns.items() if name.startswith(f"{kind}_")])
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        return pd.DataFrame({**columns, "score": self.cost - self.expected_loss}, index=self.index)

@@ -88,27 +88,11 @@ def test_groups_are_aligned_too():
     pd.testing.assert_frame_equal(model.fit(frame, Y, groups=groups.sample(frac=1, random_state=0)).out_of_fold_, plain)
 
 
-@pytest.mark.parametrize("kind", ["rcr", "crossfit", "risk", "auto"])
-def test_several_targets_keep_their_names(kind):
-    both = pd.DataFrame({"left": Y, "right": -2 * Y})
-    decision = REJECTING[kind].fit(X, both).decide(X)
-    assert list(decision.to_frame())[:2] == ["prediction_left", "prediction_right"]
-    assert decision.evaluate(both[["right", "left"]]) == pytest.approx(decision.evaluate(both), nan_ok=True)
-    if kind in ("risk", "auto"):
-        names = ["target_left", "target_right", "prediction_left", "prediction_right"]
-        assert list(REJECTING[kind].out_of_fold_)[:4] == names
-
-
 @every_rejecting
 def test_the_score_states_its_unit(model):
     decision = model.fit(X, Y).decide(X)
     unit = "loss saved by accepting" if hasattr(model, "expected_loss") else "surrogate score, no unit"
     assert decision.to_frame().attrs["score_unit"] == unit
-
-
-def test_columns_of_targets_need_different_names():
-    with pytest.raises(ValueError, match="the columns of y must have unique names, got 'one' more than once"):
-        REJECTING["risk"].fit(X, pd.DataFrame(np.column_stack([Y, Y]), columns=["one", "one"]))
 
 
 def test_cross_validated_decisions_align_costs_by_label():

@@ -7,7 +7,7 @@ import pytest
 
 from certificate_runs import runs
 from recuse.guarantees.betting import refutes
-from recuse.guarantees.sequence import BoundedValues
+from recuse.guarantees.request import BoundedValues
 
 REPEATS = 150
 

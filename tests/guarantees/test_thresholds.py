@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recuse.guarantees.thresholds import break_ties, by_budget, by_cost, by_cost_within_budget
+from recuse.guarantees import break_ties, by_budget, by_cost, by_cost_within_budget, by_validation_loss
 
 SCORES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60).map(np.array)
 SHARES = st.floats(0, 1)
@@ -112,3 +112,37 @@ class TestByCostWithinBudget:
 
     def test_a_full_budget_rejects_by_cost(self):
         assert by_cost_within_budget([1.0, -1.0], 1.0) == 0.0
+
+
+class TestByValidationLoss:
+    @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30))
+    def test_no_other_threshold_has_a_lower_loss(self, rows):
+        score, loss, cost = np.array(rows, dtype=float).T
+
+        def rcr_loss(threshold):
+            return np.where(score > threshold, loss, cost).sum()
+
+        found = by_validation_loss(score, loss, cost)
+        every = [-math.inf, *np.arange(-5.5, 6), math.inf]
+        assert rcr_loss(found) == min(map(rcr_loss, every))
+        assert all(
+            (score > other).sum() <= (score > found).sum() for other in every if rcr_loss(other) == rcr_loss(found)
+        )
+
+    def test_all_rows_none_and_neighbouring_numbers(self):
+        assert by_validation_loss([1.0, 2.0], [3.0, 3.0], 5.0) == -math.inf
+        assert by_validation_loss([1.0, 2.0], [3.0, 3.0], 2.0) == math.inf
+        low = np.nextafter(1.0, 0)
+        assert by_validation_loss([1.0, low], [0.0, 9.0], 2.0) == low
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (([1.0, np.nan], [1.0, 1.0], 1.0), r"^score must be a number, got nan at row 1$"),
+            (([1.0, 2.0], [1.0], 1.0), r"^loss must have one value for each of 2 rows, got 1$"),
+            (([1.0, 2.0], [1.0, 1.0], -1.0), r"^cost must be >= 0, got -1\.0 at row 0$"),
+        ],
+    )
+    def test_bad_input_is_refused(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            by_validation_loss(*arguments)

@@ -97,24 +97,6 @@ def test_curves_of_another_loss_are_those_of_its_rows(rows):
         assert area == pytest.approx(other, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", LOSSES)
-@given(rows=ROWS)
-def test_a_target_twice_is_measured_like_the_target_once(name, rows):
-    y, prediction, accepted, cost, score, _ = unzip(rows)
-    once = metrics.evaluate(y, Decision(prediction, accepted, score, cost, loss=name))
-    twice = Decision(np.column_stack([prediction, prediction]), accepted, score, cost, loss=name)
-    assert metrics.evaluate(np.column_stack([y, y]), twice) == pytest.approx(once, nan_ok=True)
-
-
-def test_the_loss_of_several_targets_is_the_mean_over_them():
-    y, prediction = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 4.0], [0.0, 3.0]])
-    np.testing.assert_allclose(metrics.row_losses(y, prediction), [2.0, 5.0])
-    np.testing.assert_allclose(metrics.row_losses(y, prediction, "absolute"), [1.0, 2.0])
-    assert metrics.rcr_loss(y, prediction, [True, False], 1.0) == 1.5
-    coverage, risk, _ = metrics.risk_coverage_curve(y, prediction, score=[2.0, 1.0])
-    assert (coverage.tolist(), risk.tolist()) == ([0.5, 1.0], [2.0, 3.5])
-
-
 @given(ROWS)
 def test_each_function_agrees_with_evaluate(rows):
     y, prediction, accepted, cost, score, weight = unzip(rows)
@@ -280,19 +262,15 @@ def test_a_cost_curve_of_nothing_is_refused():
         (lambda: metrics.accepted_loss([], [], []), r"y_true must have at least one row, got none"),
         (
             lambda: metrics.accepted_loss([[[1]]], [[[1]]], [True]),
-            r"^y_true must have one value per row and target, got shape \(1, 1, 1\)$",
+            r"^y_true must have one value per row, got shape \(1, 1, 1\)$",
         ),
         (
             lambda: metrics.accepted_loss([1, 2], [[1, 2], [3, 4]], [True, True]),
-            r"^y_true and y_pred must have the same number of outputs, got shapes \(2,\) and \(2, 2\)$",
+            r"^y_pred must have one value per row, got shape \(2, 2\)$",
         ),
         (
-            lambda: metrics.accepted_loss(np.ones((2, 3)), np.ones((2, 2)), [True, True]),
-            r"same number of outputs, got shapes \(2, 3\) and \(2, 2\)$",
-        ),
-        (
-            lambda: metrics.accepted_loss([[1, 2], [3, np.nan]], np.ones((2, 2)), [True, True]),
-            r"^y_true must be finite, got nan at row 1, output 1$",
+            lambda: metrics.accepted_loss([[1], [np.nan]], [1, 2], [True, True]),
+            r"^y_true must be finite, got nan at row 1$",
         ),
         (
             lambda: metrics.accepted_loss([1], [1], [True], loss="square"),

@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 import recuse
 from recuse import RiskRejector, datasets, report
-from recuse.report.decisions import row_decisions
+from recuse.report.content import row_decisions
 from report_runs import accepted_rows
 
 webdriver = pytest.importorskip("selenium.webdriver")

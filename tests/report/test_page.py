@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 import recuse
 from recuse import RcRRegressor, RiskRejector, SelectiveNetRegressor, datasets, report
 from recuse.guarantees import by_cost_within_budget
-from recuse.report.decisions import row_decisions
+from recuse.report.content import row_decisions
 from report_runs import accepted_rows
 
 (X, Y), _, (NEW, Y_NEW) = datasets.split(datasets.load("auto_mpg"), repeat=0)
@@ -150,7 +150,7 @@ def test_training_targets_are_matched_by_label(model, tmp_path):
     assert pages[0] == pages[1]
     with pytest.raises(ValueError, match="the training rows must have the column 'weight'"):
         report.write(model, NEW, Y_NEW, tmp_path / "report.html", training=(X.drop(columns="weight"), Y))
-    with pytest.raises(ValueError, match=f"as many targets as rows, {len(X)}, got 3"):
+    with pytest.raises(ValueError, match=f"as many targets as rows, {len(X)}, got shape"):
         report.write(model, NEW, Y_NEW, tmp_path / "report.html", training=(X, np.asarray(Y)[:3]))
 
 

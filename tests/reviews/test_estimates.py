@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from recuse.audit.intervals import mean_interval
+from recuse.audit.significance import mean_interval
 from recuse.metrics import rcr_loss, row_losses
 from recuse.reviews import ReviewQueue
 from recuse.reviews.estimates import Answers, Stream, estimates_of, weighted_mean

@@ -14,7 +14,7 @@ from recuse.model_file import add_certificate
 from recuse.scoring import Scorer, score_files
 from saved_estimators import CASES, FRAME, NEW_FEE, ROWS, Y
 
-KINDS = ["rcr", "cost per row", "cross-fitted, two targets", "range", "selective by cost", "risk", "kept cells"]
+KINDS = ["rcr", "cost per row", "cross-fitted", "range", "selective by cost", "risk", "kept cells"]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

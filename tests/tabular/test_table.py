@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from recuse.tabular.encoder import TableEncoder
-from recuse.tabular.table import as_table
+from recuse.tabular.rows import as_table
 
 CELLS = {
     "weight": [1.5, None, 3.0, 2.0],
@@ -51,7 +51,7 @@ def test_polars_and_pyarrow_tables_encode_like_pandas(table):
 def test_polars_tables_need_no_pyarrow():
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "import polars, recuse.tabular.table as t\n"
+        "import polars, recuse.tabular.rows as t\n"
         "print(t.as_table(polars.DataFrame({'a': [1.0, None], 'b': ['x', None]})).shape)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from recuse.audit.significance import adjusted, draws_needed, other_shares
 from recuse.dataframes import is_frame, is_pandas, to_pandas
-from recuse.metrics.rows import DecisionLike
+from recuse.metrics.measures import DecisionLike
 from recuse.validation import check_count, require
 
 if TYPE_CHECKING:
@@ -20,12 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["drift"]
 
 Floats = NDArray[np.float64]
-_Parts = tuple[float, float, float, list[str]]  # distance, p-value, share of new values, new categories
+# The distance, its p-value, the share of new values, and the new categories.
+_Parts = tuple[float, float, float, list[str]]
 
 # The test of a column with more categories than this pools the rare ones.
 _MOST_CATEGORIES = 1000
-_RARE = 5  # rows of a rare category
-_EXACT = 1_000_000  # pairs of rows up to which the test of numbers is exact
+# A category with fewer rows is rare.
+_RARE = 5
+# The test of numbers is exact up to this number of pairs of rows.
+_EXACT = 1_000_000
 
 
 def drift(
@@ -101,22 +103,14 @@ def drift(
     pairs = _pairs(past, today) + ([] if decisions is None else _decision_pairs(*decisions))
     draws = draws_needed(n_permutations, 2 * len(pairs), level)
     found = [_compared(*pair, draws, random_state + place) for place, pair in enumerate(pairs)]
-    table = pd.DataFrame([one.line for one in found])
-    p = adjusted(np.array([(one.distance_p, one.missing_p) for one in found]).reshape(-1)).reshape(-1, 2)
-    table.insert(3, "distance_p", p[:, 0])
-    table.insert(6, "missing_p", p[:, 1])
+    table = pd.DataFrame(found)
+    tests = ["distance_p", "missing_p"]
+    table[tests] = adjusted(table[tests].to_numpy().reshape(-1)).reshape(-1, 2)
     gap = (table["missing_current"] - table["missing_reference"]).abs()
-    moved = (p[:, 0] <= level) & (table["distance"] >= min_distance)
-    table["drifted"] = moved | ((p[:, 1] <= level) & (gap >= min_distance))
+    moved = (table["distance_p"] <= level) & (table["distance"] >= min_distance)
+    table["drifted"] = moved | ((table["missing_p"] <= level) & (gap >= min_distance))
     table.attrs = {"level": level, "min_distance": min_distance}
     return table
-
-
-@dataclass(frozen=True)
-class _ColumnShift:
-    line: dict[str, Any]
-    distance_p: float
-    missing_p: float
 
 
 def _as_frame(table: Any, name: str) -> pd.DataFrame:
@@ -149,15 +143,13 @@ def _pairs(past: pd.DataFrame, today: pd.DataFrame) -> list[tuple[str, pd.Series
 def _decision_pairs(past: DecisionLike, today: DecisionLike) -> list[tuple[str, pd.Series[Any], pd.Series[Any]]]:
     import pandas as pd
 
-    def column(values: Any) -> pd.Series[Any]:
-        return pd.Series(np.asarray(values))
-
-    score = [column(getattr(one, "score", [])) for one in (past, today)]
-    rejected = [column(~np.asarray(one.accepted, dtype=np.bool_)) for one in (past, today)]
-    return [("decision: score", score[0], score[1]), ("decision: rejected", rejected[0], rejected[1])]
+    score = (pd.Series(np.asarray(getattr(one, "score", []))) for one in (past, today))
+    rejected = (pd.Series(~np.asarray(one.accepted, dtype=np.bool_)) for one in (past, today))
+    return [("decision: score", *score), ("decision: rejected", *rejected)]
 
 
-def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int, seed: int) -> _ColumnShift:
+def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int, seed: int) -> dict[str, Any]:
+    """Return the line of one column; its p-values are not adjusted."""
     from recuse.tabular.schema import Column, Kind, kind_of
 
     if past.isna().all():
@@ -174,16 +166,17 @@ def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int
         parts = _numbers(before[~gaps[0]], after[~gaps[1]])
         kind = str(found)
     distance, p, new, new_categories = parts
-    line = {
+    return {
         "column": name,
         "kind": kind,
         "distance": distance,
+        "distance_p": p,
         "missing_reference": float(gaps[0].mean()),
         "missing_current": float(gaps[1].mean()),
+        "missing_p": _missing_p(*gaps),
         "new": new,
         "new_categories": new_categories,
     }
-    return _ColumnShift(line, p, _missing_p(*gaps))
 
 
 def _numbers(before: Floats, after: Floats) -> _Parts:

@@ -2,29 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.audit.intervals import mean_interval, rate_interval
-from recuse.audit.significance import adjusted, draws_needed, higher_mean, higher_rate
+from recuse import losses
+from recuse.audit.significance import adjusted, draws_needed, higher_mean, higher_rate, mean_interval, rate_interval
 from recuse.costs import resolve
-from recuse.dataframes import aligned, aligned_columns, float_array
-from recuse.metrics.rows import DecisionLike, checked, rcr_loss_rows
+from recuse.dataframes import aligned, is_frame, is_pandas
+from recuse.metrics.measures import DecisionLike, checked, numbers, rcr_loss_rows
+from recuse.tabular.codecs import MISSING_TIME, distinct_cells
+from recuse.tabular.schema import Column, Kind, kind_of
 from recuse.validation import check_count, is_count, require
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from recuse.audit.membership import RowGroup
+__all__ = ["Levels", "RowGroup", "groups", "levels_of", "pooled", "read_groups"]
 
-__all__ = ["groups"]
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.intp]
+
+MISSING = "missing"
+OTHER = "other"
+# Numbers and dates with more distinct values are binned.
+_MOST_LEVELS = 10
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The level of every row in one column: positions in `labels`, the last of which may be that of missing values."""
+
+    column: str
+    codes: Codes
+    labels: list[str]
+    has_missing: bool = False
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """The rows of one group; `pooled` is the number of small groups that it replaces, 0 if it is none of these."""
+
+    column: str
+    label: str
+    rows: Flags
+    pooled: int = 0
+
+
+def read_groups(
+    group: Any, index: pd.Index[Any] | None, n_rows: int, *, bins: int, min_rows: int, intersections: int
+) -> list[RowGroup]:
+    """Return the groups of all columns, and of the intersections of up to that many columns.
+
+    Examples
+    --------
+    >>> found = read_groups(["a", "b", "a"], None, 3, bins=4, min_rows=1, intersections=1)
+    >>> [(one.column, one.label, int(one.rows.sum())) for one in found]
+    [('group', 'a', 2), ('group', 'b', 1)]
+    """
+    frame = _as_frame(aligned(group, index, "group"))
+    if len(frame) != n_rows:
+        raise ValueError(f"group must have one value for each of {n_rows} rows, got {len(frame)}")
+    columns = [levels_of(frame.iloc[:, place], bins) for place in range(frame.shape[1])]
+    found = [one for column in columns for one in pooled(column, min_rows)]
+    for count in range(2, intersections + 1):
+        for chosen in combinations(columns, count):
+            found += pooled(_product(chosen), min_rows)
+    return found
+
+
+def levels_of(column: pd.Series[Any], bins: int) -> Levels:
+    """Return the levels of a column: categories, or numbers and dates, binned by quantiles if they differ much.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> levels_of(pd.Series(["b", None, "a"], name="site"), bins=4)
+    Levels(column='site', codes=array([1, 2, 0]), labels=['a', 'b', 'missing'], has_missing=True)
+    >>> levels_of(pd.Series(np.arange(40), name="age"), bins=4).labels
+    ['≤ 9.75', '(9.75, 19.5]', '(19.5, 29.2]', '> 29.2']
+    """
+    codes, labels = _known_levels(column, bins)
+    present, places = np.unique(codes[codes >= 0], return_inverse=True)
+    result = np.full(len(codes), len(present), np.intp)
+    result[codes >= 0] = places
+    names = [labels[place] for place in present]
+    has_missing = bool((codes < 0).any())
+    return Levels(str(column.name), result, [*names, _free(MISSING, names)] if has_missing else names, has_missing)
+
+
+def pooled(levels: Levels, min_rows: int) -> Iterator[RowGroup]:
+    """Return the groups of a column; those with fewer rows are one group, except for the missing values."""
+    counts = np.bincount(levels.codes, minlength=len(levels.labels))
+    small = counts < min_rows
+    if levels.has_missing:
+        small[-1] = False
+    for place in np.flatnonzero(~small & (counts > 0)):
+        yield RowGroup(levels.column, levels.labels[place], levels.codes == place)
+    few = np.flatnonzero(small & (counts > 0))
+    if len(few):
+        yield RowGroup(levels.column, _free(OTHER, levels.labels), np.isin(levels.codes, few), len(few))
+
+
+def _as_frame(values: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    if is_frame(values):
+        if values.shape[1] == 0:
+            raise ValueError("group must have at least one column, got none")
+        return values
+    if is_pandas(values):
+        return pd.DataFrame({"group" if values.name is None else values.name: values})
+    if isinstance(values, np.ndarray) and values.ndim == 2:
+        return pd.DataFrame({f"group {place}": column for place, column in enumerate(values.T)})
+    if np.ndim(values) == 0 or (isinstance(values, np.ndarray) and values.ndim != 1):
+        raise ValueError(f"group must have one value per row, got {values!r:.80}")
+    return pd.DataFrame({"group": pd.Series(values)})
+
+
+def _known_levels(column: pd.Series[Any], bins: int) -> tuple[Codes, list[str]]:
+    """Return the position of each row's level, -1 where it is missing, and the names of the levels."""
+    if column.isna().all():
+        return np.full(len(column), -1, np.intp), []
+    kind = kind_of(column)
+    if kind is not Kind.CATEGORY:
+        values = Column(column.name, kind).learned_from(column).codec.of_series(column).values
+        if kind is Kind.NUMBER:
+            return _binned(values, np.isnan(values), bins)
+        return _binned(values.astype("datetime64[us]"), values == MISSING_TIME, bins)
+    codes, cells = distinct_cells(column)
+    names = [str(cell) for cell in cells]
+    if len(set(names)) < len(names):  # 1 and "1", for example
+        names = [repr(cell) for cell in cells]
+    if column.dtype == "category":
+        return codes, names
+    order = sorted(range(len(names)), key=names.__getitem__)
+    places = np.append(np.argsort(order), -1)
+    return places[codes], [names[place] for place in order]
+
+
+def _binned(values: NDArray[Any], missing: Flags, bins: int) -> tuple[Codes, list[str]]:
+    codes = np.full(len(values), -1, np.intp)
+    known = values[~missing]
+    distinct = np.unique(known)
+    if len(distinct) <= _MOST_LEVELS:
+        codes[~missing] = np.searchsorted(distinct, known)
+        return codes, _texts(distinct)
+    shares = np.arange(1, bins) / bins
+    if values.dtype.kind == "M":
+        edges = np.unique(np.quantile(known.astype(np.int64), shares, method="lower")).astype(values.dtype)
+    else:
+        edges = np.unique(np.quantile(known, shares))
+    codes[~missing] = np.searchsorted(edges, known)
+    ends = _texts(edges)
+    between = [f"({low}, {high}]" for low, high in pairwise(ends)]
+    return codes, [f"≤ {ends[0]}", *between, f"> {ends[-1]}"] if ends else ["all"]
+
+
+def _texts(values: NDArray[Any]) -> list[str]:
+    """Return short texts of sorted numbers or times, which differ."""
+    if values.dtype.kind == "M":
+        days = [str(day) for day in values.astype("datetime64[D]")]
+        return days if len(set(days)) == len(days) else [str(time) for time in values]
+    for digits in (3, 6, 17):
+        texts = [f"{value:.{digits}g}" if abs(value) < 1e6 else f"{value:.{max(digits, 6)}g}" for value in values]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
+def _product(columns: tuple[Levels, ...]) -> Levels:
+    cells = np.stack([column.codes for column in columns], axis=1)
+    present, codes = np.unique(cells, axis=0, return_inverse=True)
+    labels = [" & ".join(column.labels[place] for column, place in zip(columns, row, strict=True)) for row in present]
+    return Levels(" & ".join(column.column for column in columns), codes.reshape(-1).astype(np.intp), labels)
+
+
+def _free(name: str, taken: list[str]) -> str:
+    while name in taken:
+        name = f"({name})"
+    return name
+
 
 Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 def groups(
@@ -53,7 +217,7 @@ def groups(
     Parameters
     ----------
     decision : Decision
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    y : array-like of shape (n_rows,)
         True targets; pandas targets are matched by label.
     group : array-like of shape (n_rows,), Series, or DataFrame with a column for each grouping
         Pandas objects are matched by label. Numbers and dates with more than ten distinct values are binned by
@@ -92,7 +256,7 @@ def groups(
     Notes
     -----
     The intervals of rates are those of Clopper and Pearson. Those of means are corrected for skewness, see
-    `recuse.audit.intervals.mean_interval`. Intervals are not adjusted for the number of groups.
+    `recuse.audit.significance.mean_interval`. Intervals are not adjusted for the number of groups.
 
     Where costs differ between rows, a group with lower costs is rejected more often even by a perfect model.
 
@@ -113,72 +277,65 @@ def groups(
     """
     import pandas as pd
 
-    from recuse.audit.membership import read_groups
-
     check_count("bins", bins, least=2)
     check_count("min_rows", min_rows, least=1)
     check_count("n_permutations", n_permutations, least=1)
     for name, value in {"level": level, "confidence": confidence}.items():
         require(0 < value < 1, name, "a number between 0 and 1", value)
-    require(isinstance(intersections, bool) or is_count(intersections), "intersections", "a bool or an int >= 1",
-            intersections)  # fmt: skip
+    usable = isinstance(intersections, bool) or is_count(intersections)
+    require(usable, "intersections", "a bool or an int >= 1", intersections)
     depth = 2 if intersections is True else int(intersections)
     rows = _MeasuredRows.of(decision, y)
     index = getattr(decision, "index", None)
-    found = read_groups(group, index, len(rows.error), bins=bins, min_rows=min_rows, intersections=depth)
-    draws = draws_needed(n_permutations, 2 * len(found), level, len(rows.error))
+    found = read_groups(group, index, len(rows.rejected), bins=bins, min_rows=min_rows, intersections=depth)
+    draws = draws_needed(n_permutations, 2 * len(found), level, len(rows.rejected))
     lines = [rows.line(one, confidence) for one in found]
     tests = np.array([rows.tests(one, draws, [random_state, place]) for place, one in enumerate(found)])
     p = adjusted(tests.reshape(-1)).reshape(-1, 2)
     table = pd.DataFrame(lines)
     for place, name in enumerate(("rejected_more", "mispredicted_more")):
         table[f"{name}_p"], table[name] = p[:, place], p[:, place] <= level
-    table.attrs = {"overall": rows.overall(), "loss": rows.loss, "level": level, "confidence": confidence}
+    overall = {name: _mean(values[among]) for name, (values, among) in rows.measures.items()}
+    table.attrs = {"overall": overall, "loss": rows.loss, "level": level, "confidence": confidence}
     return table
 
 
 @dataclass(frozen=True)
 class _MeasuredRows:
-    """What is measured of each row."""
+    """What is measured of each row.
+
+    Attributes
+    ----------
+    rejected : ndarray of bool of shape (row,)
+    measures : mapping
+        The values that each measure is the mean of, and the rows that count.
+    loss : str
+    """
 
     rejected: Flags
-    error: Floats
-    rcr: Floats
-    residual: Floats
+    measures: Mapping[str, tuple[Floats, Flags]]
     loss: str
 
     @classmethod
     def of(cls, decision: DecisionLike, y: Any) -> _MeasuredRows:
-        from recuse import losses
-
         loss = losses.get(getattr(decision, "loss", "squared"))
-        names = getattr(decision, "target_names", None)
-        target = aligned_columns(aligned(y, getattr(decision, "index", None), "y"), names, "y")
+        target = aligned(y, getattr(decision, "index", None), "y")
         error, accepted = checked(target, decision.prediction, decision.accepted, loss)
-        rcr = rcr_loss_rows(error, accepted, resolve(decision.cost, None, len(error)))
-        prediction = np.asarray(decision.prediction, dtype=np.float64)
-        residual = prediction - float_array(target, "y").reshape(prediction.shape)
-        return cls(~accepted, error, rcr, residual.reshape(len(error), -1).mean(axis=1), loss.name)
-
-    def measures(self) -> Mapping[str, tuple[Floats, Flags]]:
-        """Return the values that each measure is the mean of, and the rows that count."""
-        everyone = np.ones_like(self.rejected)
-        return {
-            "rejection_rate": (self.rejected.astype(np.float64), everyone),
-            "accepted_loss": (self.error, ~self.rejected),
-            "rcr_loss": (self.rcr, everyone),
-            "mean_loss": (self.error, everyone),
-            "bias": (self.residual, everyone),
+        everyone = np.ones_like(accepted)
+        measures = {
+            "rejection_rate": ((~accepted).astype(np.float64), everyone),
+            "accepted_loss": (error, accepted),
+            "rcr_loss": (rcr_loss_rows(error, accepted, resolve(decision.cost, None, len(error))), everyone),
+            "mean_loss": (error, everyone),
+            "bias": (numbers(decision.prediction, "prediction") - numbers(target, "y"), everyone),
         }
-
-    def overall(self) -> dict[str, float]:
-        return {name: _mean(values[among]) for name, (values, among) in self.measures().items()}
+        return cls(~accepted, measures, loss.name)
 
     def line(self, group: RowGroup, confidence: float) -> dict[str, Any]:
         count = int(group.rows.sum())
         line: dict[str, Any] = {"column": group.column, "group": group.label, "pooled_groups": group.pooled}
         line |= {"rows": count, "share": count / len(group.rows)}
-        for name, (values, among) in self.measures().items():
+        for name, (values, among) in self.measures.items():
             inside = values[among & group.rows]
             low, high = _interval(name, inside, confidence)
             mean = _mean(inside)
@@ -190,8 +347,8 @@ class _MeasuredRows:
         """Return the p-values of both questions before adjustment, NaN if there is nothing to compare with."""
         if group.rows.all():
             return np.nan, np.nan
-        accepted = ~self.rejected
-        loss = higher_mean(self.error[accepted], group.rows[accepted], draws, np.random.default_rng(seed))
+        error, accepted = self.measures["accepted_loss"]
+        loss = higher_mean(error[accepted], group.rows[accepted], draws, np.random.default_rng(seed))
         return higher_rate(self.rejected, group.rows), loss
 
 

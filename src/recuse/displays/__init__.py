@@ -5,10 +5,14 @@ figure.
 """
 
 from recuse.displays.audits import DriftDisplay, GroupAuditDisplay
-from recuse.displays.calibration import LossCalibrationDisplay
-from recuse.displays.curves import AcceptedLossDisplay, CostCurveDisplay, RiskCoverageDisplay
+from recuse.displays.curves import (
+    AcceptedLossDisplay,
+    CostCurveDisplay,
+    LossCalibrationDisplay,
+    MoneySavedDisplay,
+    RiskCoverageDisplay,
+)
 from recuse.displays.maps import RejectionMapDisplay
-from recuse.displays.money import MoneySavedDisplay
 from recuse.displays.style import PALETTE
 from recuse.displays.training import TrainingCurveDisplay
 

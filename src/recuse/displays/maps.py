@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from recuse.audit.membership import levels_of
+from recuse.audit.subgroups import levels_of
 from recuse.dataframes import is_frame, to_pandas
 from recuse.decision import Decision
 from recuse.displays.style import PALETTE, Drawing, new_axes

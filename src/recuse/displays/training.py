@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recuse.displays.style import PALETTE, Drawing, label_lines, new_axes
-from recuse.metrics.unwrapping import is_search
+from recuse.metrics.scorer import is_search
 
 __all__ = ["TrainingCurveDisplay"]
 

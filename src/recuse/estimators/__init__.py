@@ -8,8 +8,7 @@ from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.rcr.cost_path import fit_costs
 from recuse.estimators.rcr.regressor import RcRRegressor
-from recuse.estimators.risk.kernel_average import KernelAverage
-from recuse.estimators.risk.presets import knn_plug, mlp_plug, no_rejection
+from recuse.estimators.risk.presets import KernelAverage, knn_plug, mlp_plug, no_rejection
 from recuse.estimators.risk.rejector import RiskRejector
 from recuse.estimators.selectivenet.regressor import SelectiveNetRegressor
 from recuse.experts.decision import DeferralDecision

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,37 +20,29 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from recuse.costs import Cost, cost_of_rows, needs_rows, resolve
 from recuse.dataframes import aligned, check_target_type, row_index, to_pandas
 from recuse.decision import SURROGATE_SCORE, Decision
-from recuse.estimators.fingerprint import fitted_fingerprint
 from recuse.losses import SQUARED, TargetLoss
 from recuse.rules import DecisionRule
 from recuse.tabular.fingerprint import Overlap, TrainingRows
 from recuse.tabular.folds import mark_splits
-from recuse.tabular.rows import Rows, is_constant_target
-from recuse.tabular.table import as_table
+from recuse.tabular.rows import Rows, as_table, is_constant_target
 
-__all__ = ["CheckedRegressor", "RejectingRegressor"]
+__all__ = ["CheckedRegressor", "RejectingRegressor", "fitted_fingerprint"]
 
 Floats = NDArray[np.float64]
 Table = pd.DataFrame | Floats
 
-_MAX_TARGET = 1e150  # the square of a larger target may overflow
+# The square of a larger target may overflow.
+_MAX_TARGET = 1e150
 
 
 class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Base class of all estimators, with the checks of their input.
+    """Base class of all estimators, with the checks of their input; `fit` sets `target_name_`, where `y` has a name."""
 
-    A subclass that predicts several targets at once sets `_several_targets`. `fit` sets `_n_targets` and, where they
-    have names, `_target_names`.
-    """
-
-    _several_targets = False
-    _n_targets = 1
-    _target_names: tuple[str, ...] | None = None
+    target_name_: str | None = None
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the estimator to scikit-learn."""
         tags: Tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self._several_targets
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         return tags
@@ -66,11 +60,9 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _check_new_rows(self, X: Any, cost: Cost | None = None) -> Table:
         """Check rows to predict against the rows of `fit`, and drop the columns of the costs, of `fit` and passed."""
         check_is_fitted(self)
-        named = isinstance(cost, str) and cost not in getattr(self, "feature_names_in_", ())
-        if named:
-            X = to_pandas(X)
-        table = _without(X, str(cost)) if named else X
-        return self._check_features(table, getattr(self, "cost_", None), reset=False)
+        if isinstance(cost, str) and cost not in getattr(self, "feature_names_in_", ()):
+            X = _without(X, cost)
+        return self._check_features(X, getattr(self, "cost_", None), reset=False)
 
     def _training_rows(
         self,
@@ -90,12 +82,8 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         index = row_index(X)
         sample_weight, groups = aligned(sample_weight, index, "sample_weight"), aligned(groups, index, "groups")
         part = mark_splits(cv, table, target, groups)
-        if sort:
-            rows = Rows.canonical(
-                table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part, merge_costs=merge_costs
-            )
-        else:
-            rows = Rows.as_given(table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part)
+        make = partial(Rows.canonical, merge_costs=merge_costs) if sort else Rows.as_given
+        rows = make(table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part)
         if len(rows) < 2:
             raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
         if reset and is_constant_target(rows.y):
@@ -121,25 +109,15 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return table, target, resolve(cost, X if isinstance(cost, str) else table, len(table))
 
     def _check_target(self, y: Any, *, reset: bool) -> Floats:
-        """Check the targets; return them as (row,), or as (row, output) if there are several."""
-        names = _names_of(y)
-        if names is not None and len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"the columns of y must have unique names, got {twice!r} more than once")
+        """Check the targets; return them as (row,)."""
         check_target_type(y)
-        if reset:
-            self._target_names = names
         target: Floats = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
-        if target.ndim == 1 or target.shape[1] == 1:
-            target = column_or_1d(target, warn=True)
-        elif not self._several_targets:
+        if target.ndim > 1 and target.shape[1] != 1:
             raise ValueError(f"{type(self).__name__} predicts one target, got y of shape {target.shape}")
-        count = 1 if target.ndim == 1 else target.shape[1]
         if reset:
-            self._n_targets = count
-        elif count != self._n_targets:
-            raise ValueError(f"y must have as many targets as in training, {self._n_targets}, got shape {target.shape}")
-        return target
+            name = y.columns[0] if isinstance(y, pd.DataFrame) else getattr(y, "name", None)
+            self.target_name_ = None if name is None else str(name)
+        return np.asarray(column_or_1d(target, warn=True))
 
     def _validation_rows(self, validation: Any, cost: Cost, *, with_cost: bool = True, sort: bool = True) -> Rows:
         """Check the validation rows passed to `fit`, which may have their own costs."""
@@ -147,8 +125,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if len(validation) == 2 and needs_rows(cost):
             raise ValueError("cost has one value per row, so validation needs its own: pass (X, y, cost)")
         try:
-            own_cost = cost if len(validation) == 2 else validation[2]
-            X, y = validation[0], validation[1]
+            X, y, own_cost = validation if len(validation) == 3 else (*validation, cost)
             make = Rows.canonical if sort else Rows.as_given
             return make(*self._check_training_rows(X, y, own_cost, reset=False, min_rows=1))
         except ValueError as error:
@@ -156,8 +133,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_features(self, X: Any, cost: object, *, reset: bool) -> Table:
         """Convert any table to a DataFrame or a float array, without the column of the cost, and check its columns."""
-        table = _without(to_pandas(X), cost) if isinstance(cost, str) else X
-        table = as_table(table)
+        table = as_table(_without(X, cost) if isinstance(cost, str) else X)
         return validate_data(self, table, reset=reset, skip_check_array=True)  # type: ignore[no-any-return]
 
 
@@ -192,7 +168,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
 
         Returns
         -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        ndarray of shape (n_rows,)
         """
         rows = self._check_new_rows(X)
         return self.rule_.predict(rows)
@@ -236,7 +212,6 @@ class RejectingRegressor(CheckedRegressor, ABC):
             row_cost,
             index=row_index(X),
             loss=self.loss_,
-            target_names=self._target_names,
             score_unit=self._score_unit,
         )
 
@@ -246,7 +221,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        y : array-like of shape (n_rows,)
 
         Returns
         -------
@@ -298,14 +273,8 @@ class RejectingRegressor(CheckedRegressor, ABC):
 
 def _without(X: Any, column: str) -> Any:
     """Drop the column of the cost, which is not a feature, if the table has it."""
+    X = to_pandas(X)
     return X.drop(columns=column, errors="ignore") if isinstance(X, pd.DataFrame) else X
-
-
-def _names_of(y: Any) -> tuple[str, ...] | None:
-    """Return the names of the targets, or None if they have no names."""
-    if isinstance(y, pd.DataFrame):
-        return tuple(str(name) for name in y.columns)
-    return (str(y.name),) if isinstance(y, pd.Series) and y.name is not None else None
 
 
 def _check_form(validation: object, forms: dict[int, str]) -> None:
@@ -314,3 +283,40 @@ def _check_form(validation: object, forms: dict[int, str]) -> None:
         kind = type(validation).__name__
         got = f"a {kind} of {len(validation)}" if isinstance(validation, Sequence) else kind
         raise ValueError(f"validation must be a tuple {' or '.join(forms.values())}, got {got}")
+
+
+def fitted_fingerprint(estimator: Any) -> str:
+    """Return a checksum of the class, the plain parameters, and the fitted attributes that hold plain values.
+
+    Networks and trees are not part of it, since their bytes may differ between equal models. Out-of-fold results,
+    validation losses and the hashes of the training rows identify them well enough.
+
+    Examples
+    --------
+    >>> from recuse import RiskRejector
+    >>> X, y = np.arange(20.0)[:, None], np.arange(20.0) ** 2
+    >>> one, two = (RiskRejector(cost=cost, random_state=0).fit(X, y) for cost in (1.0, 2.0))
+    >>> fitted_fingerprint(one) == fitted_fingerprint(two)
+    False
+    """
+    digest = hashlib.sha256(type(estimator).__name__.encode())
+    fitted = {name: value for name, value in vars(estimator).items() if name[0] != "_" and name[-1] == "_"}
+    for name, value in sorted({**estimator.get_params(deep=False), **fitted}.items()):
+        for piece in _pieces(value):
+            digest.update(name.encode() + b"\0" + piece + b"\0")
+    return digest.hexdigest()
+
+
+def _pieces(value: Any) -> list[bytes]:
+    """Return the bytes of a plain value, nothing for other objects."""
+    if isinstance(value, str | bool | int | float | np.number):
+        return [repr(value.item() if isinstance(value, np.number) else value).encode()]
+    if isinstance(value, TrainingRows):
+        return [*_pieces(value.hashes), *_pieces(value.count)]
+    if isinstance(value, pd.DataFrame):
+        return [piece for name in value.columns for piece in _pieces(value[name].to_numpy())]
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
+        return [np.ascontiguousarray(value).tobytes()]
+    if isinstance(value, list | tuple):
+        return [piece for each in value for piece in _pieces(each)]
+    return []

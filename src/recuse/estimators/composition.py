@@ -19,7 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 from recuse.costs import Cost, needs_rows, row_values
 from recuse.dataframes import aligned, row_index, row_name
 from recuse.decision import Decision
-from recuse.metrics.unwrapping import is_search, unwrap
+from recuse.metrics.scorer import is_search, unwrap
 
 __all__ = ["cross_val_decide", "decide", "expected_loss"]
 
@@ -119,7 +119,7 @@ def cross_val_decide(
     estimator : estimator
         A rejecting regressor, or a composition that ends in one; see `decide`.
     X : array-like or DataFrame of shape (n_rows, n_features)
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    y : array-like of shape (n_rows,)
     cv : int, splitter or iterable of (train, test), optional
         The test parts must partition the rows. By default 5 folds. With groups, a number of folds gives a GroupKFold.
     groups : array-like of shape (n_rows,), optional

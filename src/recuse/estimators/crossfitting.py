@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from recuse.estimators.joint_fits import fit_all, fits_together
-from recuse.estimators.subestimators import fit_subestimator, for_targets, seeded
+from recuse.estimators.subestimators import fit_subestimator, seeded
 from recuse.rules.risk import Prediction, predict
 from recuse.tabular.folds import Split
 from recuse.tabular.rows import is_constant_target
@@ -29,8 +29,7 @@ class Sample(NamedTuple):
     Attributes
     ----------
     inputs : ndarray of shape (row, input)
-    target : ndarray of shape (row,) or (row, output)
-    weight : ndarray of shape (row,)
+    target, weight : ndarray of shape (row,)
     """
 
     inputs: Floats
@@ -40,11 +39,6 @@ class Sample(NamedTuple):
     def take(self, rows: Indices) -> Sample:
         """Return some of the rows."""
         return Sample(self.inputs[rows], self.target[rows], self.weight[rows])
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of targets."""
-        return 1 if self.target.ndim == 1 else self.target.shape[1]
 
 
 @dataclass(frozen=True)
@@ -139,8 +133,7 @@ class FoldFits:
         on_fit: Callable[[], None] | None = None,
     ) -> None:
         self.estimator, self.sample, self._n_jobs, self._on_fit = estimator, sample, n_jobs, on_fit
-        whole = for_targets(estimator, sample.n_outputs)
-        self._work = [(seeded(whole, random), _drawn(train, most_rows, random), test) for train, test in splits]
+        self._work = [(seeded(estimator, random), _drawn(train, most_rows, random), test) for train, test in splits]
         self.repeats, self._models = 1, dict[int, Any]()
         self._mean, self._spread = np.full_like(sample.target, np.nan), np.full(len(sample.target), np.nan)
 
@@ -184,7 +177,7 @@ class FoldFits:
         models = _fit_stack([(copy, train) for copy, train, _ in work], self.sample, self._n_jobs)
         with one_thread():
             return [
-                (model, predict(model, self.sample.inputs[test], self.sample.n_outputs))
+                (model, predict(model, self.sample.inputs[test]))
                 for model, (_, _, test) in zip(models, work, strict=True)
             ]
 
@@ -311,10 +304,7 @@ def refit(
     array([2.])
     """
     everything = np.arange(len(sample.target))
-    copies = [
-        (seeded(for_targets(estimator, sample.n_outputs), random), _drawn(everything, most, random))
-        for estimator, most in estimators
-    ]
+    copies = [(seeded(estimator, random), _drawn(everything, most, random)) for estimator, most in estimators]
     models = []
     for model in Parallel(n_jobs, return_as="generator")(delayed(_fit)(copy, sample, rows) for copy, rows in copies):
         models.append(model)
@@ -348,7 +338,7 @@ def _fit_stack(copies: Sequence[tuple[Any, Indices]], sample: Sample, n_jobs: in
 def _fit_and_predict(copy: Any, sample: Sample, train: Indices, test: Indices) -> tuple[Any, Prediction]:
     with one_thread():
         model = fit_subestimator(copy, *sample.take(train))
-        return model, predict(model, sample.inputs[test], sample.n_outputs)
+        return model, predict(model, sample.inputs[test])
 
 
 def _fit(copy: Any, sample: Sample, rows: Indices) -> Any:

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
-from sklearn.multioutput import MultiOutputRegressor
-from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from recuse.estimators.mlp import StackedMLPRegressor
@@ -23,7 +21,6 @@ __all__ = [
     "default_regressor",
     "default_risk_model",
     "fit_subestimator",
-    "for_targets",
     "seeded",
 ]
 
@@ -67,20 +64,6 @@ def check_subestimator(estimator: Any, name: str) -> None:
     require(usable and is_instance, name, "an estimator with fit, predict and get_params", estimator)
 
 
-def for_targets(estimator: Any, count: int) -> Any:
-    """Return the estimator, wrapped in a MultiOutputRegressor if it cannot predict all targets.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> from sklearn.svm import SVR
-    >>> for_targets(Ridge(), 2), for_targets(SVR(), 2), for_targets(SVR(), 1)
-    (Ridge(), MultiOutputRegressor(estimator=SVR()), SVR())
-    """
-    supported = count == 1 or (hasattr(estimator, "__sklearn_tags__") and get_tags(estimator).target_tags.multi_output)
-    return estimator if supported else MultiOutputRegressor(estimator)
-
-
 def seeded(estimator: Any, random: np.random.RandomState) -> Any:
     """Return an unfitted copy in which every `random_state` that is None is drawn from `random`."""
     copy = clone(estimator)
@@ -101,11 +84,9 @@ def fit_subestimator(estimator: Any, X: Any, y: Floats, weight: Floats) -> Any:
         return DummyRegressor().fit(X, y)
     if np.ptp(weight) == 0:
         return estimator.fit(X, y)
-    # MultiOutputRegressor always has the parameter, so check the estimator inside
-    single = estimator.estimator if isinstance(estimator, MultiOutputRegressor) else estimator
-    if has_fit_parameter(single, "sample_weight"):
+    if has_fit_parameter(estimator, "sample_weight"):
         return estimator.fit(X, y, sample_weight=weight)
-    copies = _copies(weight, single)
+    copies = _copies(weight, estimator)
     return estimator.fit(np.repeat(X, copies, axis=0), np.repeat(y, copies, axis=0))
 
 

@@ -14,23 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.costs import Cost
-from recuse.dataframes import aligned, aligned_columns, float_array, row_index, row_name
+from recuse.dataframes import aligned, row_index
 from recuse.decision import Decision
 from recuse.guarantees.attempts import FILE_NAME, Attempt, AttemptLog, HashedQuestion
 from recuse.guarantees.betting import refutes
 from recuse.guarantees.calibration_rows import CalibrationRows
 from recuse.guarantees.certificate import CannotCertify, Certificate, What, needed_rows
-from recuse.guarantees.refusal import refusal
 from recuse.guarantees.request import (
+    BoundedValues,
     BoundWarning,
     CertificationRequest,
+    Pilot,
     ScoredRows,
     check_parameters,
     cost_limit,
     how_given,
+    refusal,
     stated_cost,
+    thresholds_to_test,
 )
-from recuse.guarantees.sequence import BoundedValues, Pilot, thresholds_to_test
+from recuse.metrics.measures import numbers
 from recuse.out_of_fold import OutOfFold
 from recuse.typing import RejectingModel
 from recuse.validation import require
@@ -82,7 +85,7 @@ def certify(
         features and the target are found by their hashes. If there are so many that as many would occur among fresh
         rows with a probability below 1 in 1,000, this is an error. So it is if rows repeat each other, in all features,
         more often than the training rows let expect.
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    y : array-like of shape (n_rows,)
     target : float
         The largest mean loss, in the units of the loss.
     delta : float, default=0.05
@@ -145,7 +148,7 @@ def certify(
     request = CertificationRequest(
         what, float(target), float(delta), float(bound), limit, Attempt(1, float(delta), float(delta))
     )
-    loss = decision.loss.of_rows(decision.prediction - truth)
+    loss = decision.loss(decision.prediction - truth)
     _warn_of_bound(bound, loss)
     order, draw = calibration.order(decision.score, loss, decision.cost)
     rows = ScoredRows(decision.score[order], loss[order], decision.cost[order], draw if calibration.grouped else None)
@@ -282,16 +285,9 @@ def tail_bound(count: int, total: int, delta: float) -> float:
 
 def _targets(y: Any, X: Any, decision: Decision) -> Floats:
     """Return the targets in the order of the rows and of the predictions."""
-    columns = aligned_columns(aligned(y, row_index(X), "y"), decision.target_names, "y")
-    truth = float_array(columns, "y")
-    if truth.ndim == 2 and truth.shape[1] == 1:
-        truth = truth[:, 0]
-    if truth.shape != decision.prediction.shape:
-        raise ValueError(f"y must have the shape {decision.prediction.shape} of the predictions, got {truth.shape}")
-    wrong = ~np.isfinite(truth.reshape(len(truth), -1)).all(axis=1)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(f"y must be finite, got {truth[row]} at {row_name(row, row_index(X))}")
+    truth = numbers(aligned(y, row_index(X), "y"), "y")
+    if len(truth) != len(decision):
+        raise ValueError(f"y must have one value for each of {len(decision)} rows, got {len(truth)}")
     return truth
 
 

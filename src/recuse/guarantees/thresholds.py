@@ -1,4 +1,4 @@
-"""Acceptance by the cost of a rejection, by a budget of rejections, or by both.
+"""Acceptance by the cost of a rejection, by a budget of rejections, by both, or by the loss of validation rows.
 
 Rows with a larger score are accepted first, as with `decision_function`. A risk is an expected loss, such as the result
 of `RiskRejector.expected_loss`; ``-risk`` is a score.
@@ -14,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from recuse.costs import resolve
 from recuse.dataframes import row_index, row_name
 
-__all__ = ["break_ties", "by_budget", "by_cost", "by_cost_within_budget"]
+__all__ = ["break_ties", "by_budget", "by_cost", "by_cost_within_budget", "by_validation_loss"]
 
 Floats = NDArray[np.float64]
 
-_RELATIVE_NOISE = 1e-9  # far below any relevant difference of scores
-_MIN_SCALE = 1e-290  # scale of the noise for scores of zero
+# The noise that breaks ties is far below any relevant difference of scores.
+_RELATIVE_NOISE = 1e-9
+# The scale of that noise for scores of zero.
+_MIN_SCALE = 1e-290
 
 
 def by_cost(risk: ArrayLike, cost: ArrayLike) -> NDArray[np.bool_]:
@@ -139,6 +141,44 @@ def by_cost_within_budget(
     array([ True,  True,  True, False, False])
     """
     return min(0.0, by_budget(score, budget, finite_sample=finite_sample, random_state=random_state))
+
+
+def by_validation_loss(score: ArrayLike, loss: ArrayLike, cost: ArrayLike) -> float:
+    """Find the threshold t such that accepting where ``score > t`` has the lowest RcR loss on validation rows.
+
+    For scores that order the rows well but have no unit, such as those of a surrogate or of a method of your own. The
+    loss of these rows is too low an estimate for new rows, since the threshold was chosen by it.
+
+    Parameters
+    ----------
+    score : array-like of shape (m,)
+        Scores of rows that the model was not fitted to.
+    loss : array-like of shape (m,)
+        Losses of the predictions of these rows, as `recuse.metrics.row_losses` returns them.
+    cost : float or array-like of shape (m,)
+
+    Returns
+    -------
+    float
+        Halfway between two scores; ``-inf`` if it is best to accept every row, ``inf`` to accept none. Of several such
+        thresholds, the one that accepts most rows.
+
+    Examples
+    --------
+    >>> by_validation_loss(score=[0.9, 0.8, 0.4, 0.1], loss=[1.0, 3.0, 2.0, 9.0], cost=4.0)
+    0.25
+    """
+    rows, losses = _rows(score, "score"), _rows(loss, "loss")
+    if len(losses) != len(rows):
+        raise ValueError(f"loss must have one value for each of {len(rows)} rows, got {len(losses)}")
+    falling, place = np.unique(-rows, return_inverse=True)
+    excess = np.append(0.0, np.cumsum(np.bincount(place, losses - resolve(cost, None, len(rows)))))
+    accepted = len(falling) - int(excess[::-1].argmin())
+    if accepted in (0, len(falling)):
+        return -math.inf if accepted else math.inf
+    above, below = -float(falling[accepted - 1]), -float(falling[accepted])
+    middle = above / 2 + below / 2
+    return middle if middle < above else below
 
 
 def break_ties(score: ArrayLike, random_state: int | np.random.RandomState | None = None) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from recuse.audit.intervals import mean_interval
+from recuse.audit.significance import mean_interval
 from recuse.decision import LOSS_SAVED, Decision
 from recuse.tabular.codecs import NumberCodec, distinct_cells
 from recuse.tabular.schema import Column

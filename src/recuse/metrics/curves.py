@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from recuse.losses import LossLike
-from recuse.metrics.measures import evaluate
-from recuse.metrics.rows import DecisionLike, Floats, numbers, row_losses, same_length
+from recuse.metrics.measures import DecisionLike, Floats, evaluate, numbers, row_losses, same_length
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +26,7 @@ def risk_coverage_curve(
 
     Parameters
     ----------
-    y_true, y_pred : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    y_true, y_pred : array-like of shape (n_rows,)
     score : array-like of shape (n_rows,)
         Larger for rows to accept first.
     loss : str or TargetLoss, default="squared"
@@ -62,7 +61,7 @@ def area_under_risk_coverage(
 
     Parameters
     ----------
-    y_true, y_pred : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    y_true, y_pred : array-like of shape (n_rows,)
     score : array-like of shape (n_rows,)
     excess : bool, default=False
         Subtract the area of the oracle, which ranks the rows by their true loss; the result is never negative.
@@ -92,7 +91,7 @@ def cost_curve(y_true: ArrayLike, decisions: Iterable[DecisionLike], *, loss: Lo
 
     Parameters
     ----------
-    y_true : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    y_true : array-like of shape (n_rows,)
     decisions : iterable of Decision
     loss : str or TargetLoss, optional
         By default the loss of each decision.

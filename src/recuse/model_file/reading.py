@@ -163,7 +163,7 @@ class TableReader:
     def _read_array(self, X: Any, options: _Options) -> ReadRows:
         values = np.asarray(X)
         if values.dtype.kind not in "fiub" and not isinstance(X, np.ma.MaskedArray):
-            from recuse.tabular.table import as_table  # text among the cells
+            from recuse.tabular.rows import as_table  # text among the cells
 
             table = as_table(X)
             if is_frame(table):

@@ -69,7 +69,7 @@ def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
         "libraries": {name: version(name) for name in _LIBRARIES},
         "estimator": type(model).__name__,
         "schema": schema_to_dict(decision.schema),
-        "targets": {"count": model._n_targets, "names": model._target_names},
+        "targets": {"count": 1, "names": None if model.target_name_ is None else [model.target_name_]},
         "cost": _cost(model) if not decision.experts else {"kind": "experts", "serves_any_cost": False},
         "loss": _loss(model),
         "score_unit": model._score_unit,

@@ -27,8 +27,7 @@ from recuse.tabular.schema import TableSchema
 
 if TYPE_CHECKING:
     from recuse.experts.decision import DeferralDecision
-    from recuse.guarantees.certificate import Certificate
-    from recuse.guarantees.certified_model import CertifiedModel
+    from recuse.guarantees.certificate import Certificate, CertifiedModel
     from recuse.tabular.fingerprint import Overlap
 
 __all__ = ["ServedModel", "load", "load_with_digest"]
@@ -360,7 +359,7 @@ class ServedModel:
         count = len(reading)
         row_cost = self._cost_of_rows(cost, reading.table, count)
         prediction, score, accepted, *expected = self._run(reading.feeds, row_cost, names, count)
-        rest = (reading.index, self.loss_, self._header.target_names, self._header.score_unit)
+        rest = (reading.index, self.loss_, self._header.score_unit)
         decision = Decision.of_checked(prediction, accepted, score, row_cost, *rest)
         return decision, expected[0] if expected else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from recuse import audit
 from recuse._version import __version__
-from recuse.audit.membership import read_groups
-from recuse.dataframes import aligned, aligned_columns, is_frame, row_index, to_pandas
+from recuse.audit.subgroups import read_groups
+from recuse.dataframes import aligned, float_array, is_frame, row_index, to_pandas
 from recuse.decision import Decision
 from recuse.inspection.explanations import (
     calibration_bins,
@@ -28,13 +28,111 @@ from recuse.inspection.explanations import (
 )
 from recuse.inspection.savings import Prices
 from recuse.losses import SQUARED
+from recuse.metrics.measures import numbers, same_length
 from recuse.model_file.table_report import table_report
-from recuse.report.decisions import RowDecisions, row_decisions
 from recuse.tabular.schema import Column, TableSchema
 
-__all__ = ["Request", "content_of"]
+if TYPE_CHECKING:
+    from recuse.model_file.served import ServedModel
+
+__all__ = ["Request", "RowDecisions", "content_of", "row_decisions"]
 
 Floats = NDArray[np.float64]
+
+# Positions of the slider; fewer for a model without an expected loss, which must decide at each of them.
+_POSITIONS, _SEARCHED = 101, 41
+# The slider goes from the cost divided by this number to the cost times it.
+_SPAN = 8.0
+
+
+@dataclass(frozen=True)
+class RowDecisions:
+    """Thresholds, losses and costs of rows, sorted by threshold.
+
+    Attributes
+    ----------
+    threshold : ndarray of shape (row,)
+        A row is accepted where the position of the slider is above its threshold.
+    loss : ndarray of shape (row,)
+        Loss of the prediction.
+    unit : ndarray of shape (row,)
+        Cost of a row where the slider is at 1; its cost elsewhere is the position times the unit.
+    expected : ndarray of shape (row,) or None
+        Expected loss, if costs differ by row and it is known. Within a budget, the rows with the lowest cost minus
+        expected loss are then rejected, and not those with the highest threshold.
+    order : ndarray of shape (row,)
+        Place of each sorted row in the table.
+    positions : ndarray of shape (position,)
+        Positions of the slider.
+    start : int
+        The position at the cost of the model.
+    by_row : bool
+        Whether costs differ by row, so that positions are factors and not costs.
+    """
+
+    threshold: Floats
+    loss: Floats
+    unit: Floats
+    expected: Floats | None
+    order: NDArray[np.intp]
+    positions: Floats
+    start: int
+    by_row: bool
+
+
+def row_decisions(model: ServedModel, X: Any, decision: Decision, loss: Floats) -> RowDecisions:
+    """Find the threshold of every row.
+
+    Parameters
+    ----------
+    model : fitted estimator or ServedModel
+    X : table
+    decision : Decision
+        At the cost of the report.
+    loss : ndarray of shape (row,)
+    """
+    cost = decision.cost
+    by_row = bool(np.ptp(cost) > 0)
+    centre, unit = (1.0, cost) if by_row else (float(cost[0]), np.ones(len(cost)))
+    known = has_expected_loss(decision)
+    positions, start = _positions(model, centre, _POSITIONS if known else _SEARCHED, by_row=by_row)
+    if known:
+        expected = cost - decision.score  # the score is the cost minus the expected loss
+        with np.errstate(divide="ignore", invalid="ignore"):
+            threshold = np.where(unit > 0, expected / unit, np.inf)
+    elif len(positions) == 1:
+        threshold = centre - decision.score  # accepted where the score is above 0
+    else:
+        threshold = _searched(model, X, unit, positions)
+    order = np.lexsort([-decision.score, threshold])
+    by_score = (cost - decision.score)[order] if by_row and known else None
+    return RowDecisions(threshold[order], loss[order], unit[order], by_score, order, positions, start, by_row)
+
+
+def _positions(model: ServedModel, centre: float, count: int, *, by_row: bool) -> tuple[Floats, int]:
+    """Return the positions of the slider, on a logarithmic scale, and the place of the cost of the report."""
+    cost_range = getattr(model, "cost_range_", None)
+    if cost_range is not None and not by_row:
+        low, high = cost_range
+    elif not model.serves_any_cost or centre <= 0 or (cost_range is not None and by_row):
+        return np.array([centre]), 0
+    else:
+        low, high = centre / _SPAN, centre * _SPAN
+    positions = np.array([float(f"{each:.4g}") for each in np.geomspace(low, high, count)])
+    positions = np.clip(positions, low, high)
+    start = int(np.abs(np.log(positions / centre)).argmin())
+    positions[start] = centre
+    return positions, start
+
+
+def _searched(model: ServedModel, X: Any, unit: Floats, positions: Floats) -> Floats:
+    """Find, for every row, the lowest position at which the model accepts it; decisions are monotone in the cost."""
+    threshold = np.full(len(unit), np.inf)
+    for position in positions[::-1]:
+        accepted = model.decide(X, cost=position * unit).accepted
+        threshold[accepted] = np.nextafter(position, 0)  # just below the position
+    return threshold
+
 
 # Numbers of columns with a curve, of example rows of each kind, and of columns that examples show.
 _CURVES, _EXAMPLES, _SHOWN_COLUMNS = 4, 6, 12
@@ -108,8 +206,7 @@ class _Judged:
     frame : DataFrame
         The columns that the model uses.
     decision : Decision
-    target : ndarray of shape (n_rows,) or (n_rows, n_outputs)
-    loss : ndarray of shape (n_rows,)
+    target, loss : ndarray of shape (n_rows,)
     """
 
     request: Request
@@ -132,11 +229,10 @@ class _Judged:
             raise ValueError(f"money needs a model of the squared loss, got the {decision.loss.name} loss")
         if certificate is not None and certificate.model_fingerprint != model.fingerprint:
             raise ValueError("certificate must be one of this model, got the certificate of another model")
-        target = _targets(request.y, X, decision, "y").reshape(decision.prediction.shape)
-        if not np.isfinite(target).all():
-            raise ValueError("y must be finite, got missing or infinite values; leave these rows out")
+        target = numbers(aligned(request.y, row_index(X), "y"), "y")
+        same_length(X=decision, y=target)
         frame = _named(X, model.schema)[model.schema.names].reset_index(drop=True)
-        return cls(request, X, frame, decision, target, decision.loss.of_rows(decision.prediction - target))
+        return cls(request, X, frame, decision, target, decision.loss(decision.prediction - target))
 
     @property
     def schema(self) -> TableSchema:
@@ -158,15 +254,10 @@ class _Judged:
         absent = [name for name in self.schema.names if name not in frame.columns]
         if absent:
             raise ValueError(f"the training rows must have the column {absent[0]!r}, got {list(frame.columns)!r:.300}")
-        target = _targets(self.request.training[1], table, self.decision, "y of training")
-        if len(target) != len(frame):
-            raise ValueError(f"training must have as many targets as rows, {len(frame)}, got {len(target)}")
+        target = float_array(aligned(self.request.training[1], row_index(table), "y of training"), "y of training")
+        if target.shape != (len(frame),):
+            raise ValueError(f"training must have as many targets as rows, {len(frame)}, got shape {target.shape}")
         return frame.reset_index(drop=True), target
-
-
-def _targets(y: Any, X: Any, decision: Decision, name: str) -> Floats:
-    """Return targets as numbers, in the order of the rows and of the targets of the model."""
-    return np.asarray(aligned_columns(aligned(y, row_index(X), name), decision.target_names, name), dtype=np.float64)
 
 
 def _named(X: Any, schema: TableSchema) -> pd.DataFrame:
@@ -200,7 +291,7 @@ def _model(judged: _Judged) -> dict[str, Any]:
         "estimator": model.estimator,
         "loss": decision.loss.name,
         "rows": len(decision),
-        "targets": list(decision.target_names or []),
+        "targets": info["targets"]["names"] or [],
         "training_rows": info["training"]["rows"],
         "columns": len(judged.schema.names),
         "score_unit": decision.score_unit,
@@ -283,8 +374,6 @@ def _neighbours(judged: _Judged, places: NDArray[np.intp], names: list[Any]) -> 
 
 def _cell(value: Any) -> Any:
     """Return a cell as text or number for the page."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        return ", ".join(f"{each:.4g}" for each in value)
     if value is None or (np.ndim(value) == 0 and pd.isna(value)):
         return None
     if isinstance(value, bool | np.bool_):

@@ -44,7 +44,7 @@ def write(
     model : fitted estimator or ServedModel
     X : array-like or DataFrame of shape (n_rows, n_features)
         Rows that the model was not fitted to.
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    y : array-like of shape (n_rows,)
     path : path-like
         Usually with the ending ".html". An existing file is replaced.
     group : array-like, DataFrame, str or list of str, optional

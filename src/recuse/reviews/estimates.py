@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.audit.intervals import mean_interval, rate_interval
+from recuse.audit.significance import mean_interval, rate_interval
 
 __all__ = ["Answers", "Estimate", "Stream", "estimates_of", "weighted_mean"]
 
@@ -68,7 +68,7 @@ class Stream:
 def weighted_mean(values: Floats, weight: Floats, least: float = 0.0) -> Estimate:
     """Estimate the mean of a population from rows that were drawn with probabilities 1 / weight (Hajek).
 
-    The interval is that of `recuse.audit.intervals.mean_interval` for the linearised values, with nominal errors of
+    The interval is that of `recuse.audit.significance.mean_interval` for the linearised values, with nominal errors of
     2.5% below and 0.5% above. The mean of skewed losses is above an interval more often than the theory of large
     samples says, so these limits together hold the mean of heavy-tailed losses in about 95% of samples.
 

@@ -16,7 +16,7 @@ class DecisionRule(Protocol):
     """Interface of the rules of rejecting regressors."""
 
     def predict(self, rows: Any) -> Floats:
-        """Return h(x) of checked rows: (row,) or (row, output)."""
+        """Return h(x) (row,) of checked rows."""
 
     def decide(self, rows: Any, cost: Floats) -> tuple[Floats, Floats]:
         """Return h(x) and the score (row,) of checked rows, each at its cost; a row is accepted if its score is > 0."""

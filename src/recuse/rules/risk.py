@@ -36,39 +36,27 @@ class Prediction(NamedTuple):
 
     Attributes
     ----------
-    mean : ndarray of shape (row,), or (row, output) for several targets
+    mean : ndarray of shape (row,)
     spread : ndarray of shape (row,)
-        Standard deviation among the members of an ensemble with `predict_members` (root of the mean square over the
-        targets); zero for other models.
+        Standard deviation among the members of an ensemble with `predict_members`; zero for other models.
     """
 
     mean: Floats
     spread: Floats
 
 
-def predict(model: Any, X: Any, n_targets: int = 1) -> Prediction:
+def predict(model: Any, X: Any) -> Prediction:
     """Predict every row, by all members where the model has `predict_members`."""
-    members = _member_predictions(model, X, n_targets)
-    variance = members.var(axis=0)
-    return Prediction(members.mean(axis=0), np.sqrt(variance if variance.ndim == 1 else variance.mean(axis=1)))
-
-
-def _member_predictions(model: Any, X: Any, n_targets: int) -> Floats:
-    """Return predictions (member, row), or (member, row, output) for several targets."""
-    shape = (len(X),) if n_targets == 1 else (len(X), n_targets)
     if hasattr(model, "predict_members"):
-        prediction = np.asarray(model.predict_members(X), dtype=np.float64)
-        fits = prediction.shape[1:] == shape
+        members = np.asarray(model.predict_members(X), dtype=np.float64)
     else:
-        prediction = np.asarray(model.predict(X), dtype=np.float64)
-        fits = prediction.shape == shape or (n_targets == 1 and prediction.size == len(X))
-        prediction = prediction.reshape(1, *shape) if fits else prediction
-    if not fits:
-        count = "one value" if n_targets == 1 else f"{n_targets} values"
+        members = np.asarray(model.predict(X), dtype=np.float64)
+        members = members.reshape(1, -1) if members.size == len(X) else members
+    if members.ndim != 2 or members.shape[1] != len(X):
         raise ValueError(
-            f"{type(model).__name__} must predict {count} for each of {len(X)} rows, got shape {prediction.shape}"
+            f"{type(model).__name__} must predict one value for each of {len(X)} rows, got shape {members.shape}"
         )
-    return prediction
+    return Prediction(members.mean(axis=0), members.std(axis=0))
 
 
 def non_negative(prediction: Any) -> Floats:
@@ -132,13 +120,13 @@ class RiskInputs:
 
     Attributes
     ----------
-    mean, scale : float or ndarray of shape (output,), float
+    mean, scale : float
         The prediction is standardised by these.
     sees_prediction, sees_spread : bool
         Whether the prediction and the spread are inputs.
     """
 
-    mean: float | Floats
+    mean: float
     scale: float
     sees_prediction: bool = True
     sees_spread: bool = False
@@ -168,7 +156,6 @@ class RiskModels:
         Inputs of the risk models.
     novelty : Novelty or None
         None if novelty is no input of the risk models.
-    n_targets : int
     reads_rows : bool
         Whether the regressors read the rows as they are, not their features.
     """
@@ -179,12 +166,11 @@ class RiskModels:
     risk_weights: Floats
     inputs: RiskInputs
     novelty: Novelty | None = None
-    n_targets: int = 1
     reads_rows: bool = False
 
     def of_copy(self, number: int, inputs: Any) -> Prediction:
         """Predict by the copy of this number of each regressor."""
-        each = [predict(copies[number], inputs, self.n_targets) for copies in self.regressors]
+        each = [predict(copies[number], inputs) for copies in self.regressors]
         mean, spread = (np.tensordot(self.weights, np.array(values), 1) for values in zip(*each, strict=True))
         return Prediction(mean, spread)
 
@@ -194,7 +180,7 @@ class RiskModels:
         return [self.of_copy(number, inputs) for number in range(len(self.regressors[0]))]
 
     def estimates(self, features: Floats, rows: Any = None) -> tuple[Floats, Floats]:
-        """Return the predictions (copy, row) or (copy, row, output) and the risks (copy, row)."""
+        """Return the predictions and the risks (copy, row)."""
         copies = self.by_copy(features, rows)
         novelty = None if self.novelty is None else self.novelty(features)
         inputs = [self.inputs(features, prediction, novelty) for prediction in copies]
@@ -274,7 +260,7 @@ class RiskRule:
     surcharge: Surcharge | None = None
 
     def predict(self, rows: Any) -> Floats:
-        """Return h(x) of checked rows: (row,) or (row, output)."""
+        """Return h(x) (row,) of checked rows."""
         with one_thread():
             blocks = [self.models.by_copy(self.encoder.transform(block), block) for block in _blocks(rows)]
         return np.concatenate([np.mean([each.mean for each in copies], axis=0) for copies in blocks])

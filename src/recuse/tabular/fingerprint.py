@@ -130,7 +130,7 @@ class TrainingRows:
         ----------
         X : array-like, DataFrame of any library, or mapping of column names to values
             Columns are found by name if both tables have names, else by position. Other columns are ignored.
-        y : array-like of shape (row,) or (row, output)
+        y : array-like of shape (row,)
         """
         return self._hashes(X, y).rows
 
@@ -155,7 +155,7 @@ class TrainingRows:
         columns, used = self.schema.columns, self.schema.used
         table = to_pandas(pd.DataFrame(X) if isinstance(X, dict) else X)
         if not is_frame(table) and any(column.kind != Kind.NUMBER for column in used):
-            from recuse.tabular.table import as_table
+            from recuse.tabular.rows import as_table
 
             table = as_table(table)
         if not is_frame(table):

@@ -14,7 +14,7 @@ from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.rows import Rows
 from recuse.tabular.schema import Unseen
 
-__all__ = ["Units", "moments", "target_moments"]
+__all__ = ["Units", "moments"]
 
 Floats = NDArray[np.float64]
 
@@ -24,15 +24,22 @@ class Units:
     """Conversion of features, targets and costs to the units of the engine, learned from the training rows.
 
     The target is standardised, so that the same learning rates suit all units. Costs are divided by the same factor as
-    the loss (for the squared error, the square of the scale), so that decisions do not change. All targets are divided
-    by the same scale, so that the mean over them keeps its meaning. The standardised logarithm of a cost that varies by
-    row is another input of the rejector.
+    the loss (for the squared error, the square of the scale), so that decisions do not change. The standardised
+    logarithm of a cost that varies by row is another input of the rejector.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    target_mean, target_scale : float
+    log_cost : tuple of float or None
+        Floor, mean and scale of the logarithm of the cost; None if the cost is constant.
+    target_loss : TargetLoss
     """
 
     encoder: TableEncoder
-    target_mean: float | Floats  # of several targets (output,)
+    target_mean: float
     target_scale: float
-    log_cost: tuple[float, float, float] | None  # floor, mean, scale
+    log_cost: tuple[float, float, float] | None
     target_loss: TargetLoss = SQUARED
 
     @classmethod
@@ -48,9 +55,9 @@ class Units:
     ) -> Self:
         """Learn the encoding from `everything`, and the scales of target and cost from `train`."""
         encoder = TableEncoder(unseen).fit(everything.X, everything.weight, everything.schema)
-        mean, scale = target_moments(train.y, train.weight)
+        mean, scale = moments(train.y, train.weight)
         if not scale_target:
-            mean = 0.0 * mean
+            mean = 0.0
         if scale_target is not True:
             scale = 1.0
         log_cost = None if is_constant(cost) else _learn_log(train)
@@ -59,7 +66,7 @@ class Units:
     @property
     def n_outputs(self) -> int:
         """Number of targets."""
-        return 1 if isinstance(self.target_mean, float) else len(self.target_mean)
+        return 1
 
     @property
     def engine_loss(self) -> TargetLoss:
@@ -86,13 +93,12 @@ class Units:
         return loss * self.target_loss.unit(self.target_scale)
 
     def prediction(self, output: Floats) -> Floats:
-        """Return outputs (..., row) of the regressor in the user's units; for several targets (..., row, output)."""
-        by_row = output if self.n_outputs == 1 else np.swapaxes(output, -1, -2)
-        return by_row * self.target_scale + self.target_mean
+        """Return outputs (..., row) of the regressor in the user's units."""
+        return output * self.target_scale + self.target_mean
 
     def errors(self, output: Floats, rows: Rows) -> Floats:
-        """Return the losses (row,) of outputs (row,) or (output, row), in the user's units."""
-        return self.target_loss.of_rows(self.prediction(output) - rows.y)
+        """Return the losses (row,) of outputs (row,), in the user's units."""
+        return self.target_loss(self.prediction(output) - rows.y)
 
 
 def _learn_log(rows: Rows) -> tuple[float, float, float]:
@@ -105,11 +111,3 @@ def moments(values: Floats, weight: Floats) -> tuple[float, float]:
     """Return the weighted mean and standard deviation."""
     mean = np.average(values, weights=weight)
     return float(mean), float(np.average((values - mean) ** 2, weights=weight) ** 0.5)
-
-
-def target_moments(y: Floats, weight: Floats) -> tuple[float | Floats, float]:
-    """Return the weighted mean of each target, and one standard deviation: the root of the mean variance."""
-    if y.ndim == 1:
-        return moments(y, weight)
-    mean, scale = zip(*(moments(column, weight) for column in y.T), strict=True)
-    return np.array(mean), float(np.mean(np.square(scale)) ** 0.5)

@@ -191,16 +191,6 @@ def test_other_losses(loss):
     assert measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
 
 
-def test_several_targets():
-    both = np.column_stack([Y, -2 * Y])
-    model = AutoRejector(cost=2.0, **QUICK).fit(X, both)
-    decision = model.decide(NEW)
-    assert decision.prediction.shape == (200, 2)
-    measures = decision.evaluate(np.column_stack([NEW_Y, -2 * NEW_Y]))
-    assert measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
-    assert {"target_0", "target_1", "prediction_0", "prediction_1"} <= set(model.out_of_fold_.columns)
-
-
 def test_a_weight_of_two_is_two_copies():
     weight = np.where(np.arange(len(X)) < 100, 2.0, 1.0)
     folds = np.arange(len(X)) % 3

@@ -6,7 +6,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LinearRegression
 
 from recuse import AutoRejector, RiskRejector
-from recuse.estimators.risk.calibration import learn_calibration
+from recuse.estimators.risk.corrections import learn_calibration
 from recuse.losses import SQUARED
 
 

@@ -7,9 +7,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.neighbors import KNeighborsRegressor
 
 from recuse import AutoRejector, RiskRejector, datasets, guarantees
-from recuse.estimators.risk.ensemble import FoldMean
-from recuse.estimators.risk.interpolation import interpolated_rows
-from recuse.estimators.risk.surcharge import HeldOut, learn_surcharge
+from recuse.estimators.risk.corrections import FoldMean, HeldOut, interpolated_rows, learn_surcharge
 from recuse.losses import SQUARED, Absolute
 from recuse.tabular.encoder import TableEncoder
 

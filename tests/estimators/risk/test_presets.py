@@ -93,7 +93,7 @@ class TestKernelAverage:
 
     def test_blocks_of_rows_change_nothing(self, monkeypatch):
         whole = KernelAverage(random_state=0).fit(X, Y)
-        monkeypatch.setattr("recuse.estimators.risk.kernel_average._CELLS", 1000)
+        monkeypatch.setattr("recuse.estimators.risk.presets._CELLS", 1000)
         parts = KernelAverage(random_state=0).fit(X, Y)
         assert parts.width_ == whole.width_
         np.testing.assert_allclose(parts.predict(NEW), whole.predict(NEW))

@@ -48,7 +48,7 @@ from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split, check_folds, folds_of, is_partition, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.schema import Unseen
-from recuse.tabular.units import target_moments
+from recuse.tabular.units import moments
 from recuse.validation import is_count, is_rate, require
 
 __all__ = ["AutoRejector"]
@@ -315,7 +315,7 @@ class AutoRejector(RiskBasedRegressor):
                 lambda: run.blend(trials, splits, np.column_stack([features, novelty]))
             )
             tested, folds = splits_of_tested(splits)
-            inputs = RiskInputs(0.0, target_moments(rows.y, rows.weight)[1])
+            inputs = RiskInputs(0.0, moments(rows.y, rows.weight)[1])
             predicted = Prediction(blended.prediction[tested], np.zeros(len(tested)))
             seen = inputs(features[tested], predicted, novelty[tested])
             error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
@@ -368,7 +368,6 @@ class AutoRejector(RiskBasedRegressor):
             risk_weights[risk_weights > 0],
             inputs,
             learn_novelty(run.features, run.random),
-            self._n_targets,
         )
         new = folds
         if not keep:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from recuse.estimators.crossfitting import Sample
-from recuse.estimators.subestimators import fit_subestimator, for_targets, seeded
+from recuse.estimators.subestimators import fit_subestimator, seeded
 from recuse.threads import one_thread
 
 __all__ = ["FitTime", "OutOfTime", "TimeBudget", "measured_time"]
@@ -179,7 +179,7 @@ def _of_all_columns(
 def _time_of_fit(estimator: Any, sample: Sample, rows: int) -> float:
     random = np.random.RandomState(0)
     some = sample.take(random.choice(len(sample.target), rows, replace=False))
-    copy = seeded(for_targets(estimator, sample.n_outputs), random)
+    copy = seeded(estimator, random)
     start = time.monotonic()
     with one_thread():
         fit_subestimator(copy, *some)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,14 +16,11 @@ from recuse import losses
 from recuse.dataframes import row_index
 from recuse.decision import LOSS_SAVED
 from recuse.estimators.advice import RejectionWarning
-from recuse.estimators.base import CheckedRegressor
-from recuse.estimators.deferral.expected_losses import (
-    default_expected_loss,
-    default_own_regressor,
-    learn_expected_loss,
-)
-from recuse.estimators.fingerprint import fitted_fingerprint
+from recuse.estimators.auto.candidates import LEARNERS, RISK_MODELS, with_weighted
+from recuse.estimators.base import CheckedRegressor, fitted_fingerprint
+from recuse.estimators.crossfitting import Sample
 from recuse.estimators.risk.base import RiskBasedRegressor
+from recuse.estimators.risk.model import learn_risk
 from recuse.estimators.risk.rejector import RiskRejector
 from recuse.estimators.subestimators import check_subestimator, seeded
 from recuse.experts.decision import DeferralDecision
@@ -37,19 +34,91 @@ from recuse.experts.expert import (
     unanswered,
     without_named_columns,
 )
-from recuse.losses import LossLike
+from recuse.losses import LossLike, Squared, TargetLoss
 from recuse.out_of_fold import OutOfFold
 from recuse.rules.deferral import DeferralRule, ExpertLoss
+from recuse.rules.risk import ScaledRisk
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.fingerprint import TrainingRows
-from recuse.tabular.folds import check_folds, folds_of
+from recuse.tabular.folds import Split, check_folds, folds_of, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.schema import Unseen
+from recuse.tabular.units import moments
 from recuse.validation import is_count, require
 
-__all__ = ["DeferralRegressor"]
+__all__ = ["DeferralRegressor", "default_expected_loss", "default_own_regressor", "learn_expected_loss"]
 
 Floats = NDArray[np.float64]
+
+_LEAST_ROWS = 10  # with a prediction of the expert
+
+
+def default_own_regressor(n_rows: int, loss: TargetLoss) -> Any:
+    """Return small networks; with the squared error and many rows, noisy rows have less weight."""
+    learners = with_weighted({"networks": LEARNERS["networks"]}, n_rows)
+    weighted = isinstance(loss, Squared) and "networks_weighted" in learners
+    return learners["networks_weighted" if weighted else "networks"].build(n_rows, loss)
+
+
+def default_expected_loss(n_rows: int, loss: TargetLoss) -> Any:
+    """Return networks that predict the logarithm of the expected loss."""
+    return RISK_MODELS["network"].build(n_rows, loss)
+
+
+def learn_expected_loss(
+    part: Any,
+    rows: Rows,
+    features: Floats,
+    prediction: Floats,
+    *,
+    name: str,
+    sees_prediction: bool,
+    loss: TargetLoss,
+    splits: Sequence[Split],
+    random: np.random.RandomState,
+    n_jobs: int | None,
+) -> tuple[ExpertLoss, Floats]:
+    """Cross-fit a model of the losses of an expert, to the rows that it has predicted.
+
+    Parameters
+    ----------
+    part : estimator
+    rows : Rows
+    features : ndarray of shape (row, feature)
+    prediction : ndarray of shape (row,)
+        NaN where the expert made none.
+    name : str
+        Of the expert, for errors.
+    sees_prediction : bool
+        Whether the prediction is an input of the model.
+    loss : TargetLoss
+    splits : sequence of (train, test)
+        Folds of all rows. Only rows in a test part are used.
+    random, n_jobs
+        As in `learn_risk`.
+
+    Returns
+    -------
+    ExpertLoss
+    ndarray of shape (row,)
+        Expected losses of the rows by models that were not fitted to them.
+    """
+    parts = [test[np.isfinite(prediction[test])] for _, test in splits]
+    count = sum(map(len, parts))
+    if count < _LEAST_ROWS:
+        raise ValueError(f"expert {name!r} must have predictions of at least {_LEAST_ROWS} rows, got {count}")
+    learned, folds = splits_of_tested([(part, part) for part in parts if len(part)])
+    scale = moments(prediction[learned], rows.weight[learned]) if sees_prediction else None
+    error = loss(prediction[learned] - rows.y[learned])
+    untrained = ExpertLoss(name, ScaledRisk((), 1.0), scale)
+    inputs = untrained.inputs(features[learned], prediction[learned])
+    sample = Sample(inputs, error, rows.weight[learned])
+    risk = learn_risk(part, sample, folds if len(folds) > 1 else None, random, n_jobs)
+    model = replace(untrained, risk=risk.risk)
+    expected = model(features, prediction)
+    if len(folds) > 1:
+        expected[learned] = risk.out_of_fold
+    return model, expected
 
 
 class DeferralRegressor(CheckedRegressor):

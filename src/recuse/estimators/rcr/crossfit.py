@@ -35,7 +35,7 @@ from recuse.estimators.rcr.outcome import Assessment, Outcome
 from recuse.rules.networks import CostGrid, RcRRule, RejectorInputs, disagreement
 from recuse.tabular.folds import folds_of, held_out_split
 from recuse.tabular.rows import Rows
-from recuse.tabular.units import Units, moments, target_moments
+from recuse.tabular.units import Units, moments
 from recuse.validation import require
 
 __all__ = ["CrossfitTraining"]
@@ -320,7 +320,7 @@ def _learn_inputs(
     single: bool,
 ) -> RejectorInputs:
     """Learn the scales from out-of-fold predictions and disagreement; `single` means one member for each fold."""
-    mean, scale = target_moments(prediction.T, weight)
+    mean, scale = moments(prediction, weight)
     log_spread = None if single else _log_moments(spread, weight)
     return RejectorInputs(units, cost_range, sizes, (mean, scale or 1.0), log_spread)
 

@@ -16,7 +16,7 @@ from recuse.engine.best_epoch import Trained
 from recuse.engine.pairs import train_pairs
 from recuse.engine.plan import Plan
 from recuse.engine.stack import outputs
-from recuse.estimators.permutation_importance import certainly_relevant, loss_increases
+from recuse.estimators.auto.models.relevant_features import certainly_relevant, loss_increases
 from recuse.estimators.rate_search import engine_table, of_equal_length
 from recuse.estimators.rcr.networks import Aim, NetworkMaker, make_members
 from recuse.rules.networks import mean_score

@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from recuse.decision import LOSS_SAVED
 from recuse.estimators.advice import warn_if_cost_out_of_range, warn_if_useless
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.risk.calibration import learn_calibration
-from recuse.estimators.risk.ensemble import FoldMean
-from recuse.estimators.risk.interpolation import interpolated_rows
-from recuse.estimators.risk.surcharge import HeldOut, learn_surcharge
+from recuse.estimators.risk.corrections import FoldMean, HeldOut, interpolated_rows, learn_calibration, learn_surcharge
 from recuse.losses import TargetLoss
 from recuse.out_of_fold import OutOfFold
 from recuse.rules.risk import PowerCalibration, RiskModels, RiskRule, Surcharge
@@ -134,7 +131,6 @@ class Corrections:
 class RiskBasedRegressor(RejectingRegressor):
     """Accept a row where its expected loss is below its cost; `fit` of a subclass sets `rule_`."""
 
-    _several_targets = True
     _score_unit = LOSS_SAVED
     rule_: RiskRule
 
@@ -174,34 +170,20 @@ class RiskBasedRegressor(RejectingRegressor):
         """Warn if rejection does not pay on the out-of-fold rows, or if the cost is beyond their losses."""
         if not hasattr(self, "out_of_fold_"):
             return
-        rows = OutOfFold.of(self)
-        assert rows is not None
-        decision, error, share = rows.decision(), rows.losses(), weight[rows.known]
-        paid = np.where(decision.accepted, error, decision.cost)
-        if not warn_if_cost_out_of_range(decision.cost, error, stacklevel=4):
-            means = (float(np.average(values, weights=share)) for values in (paid, error, decision.cost))
+        known = self.out_of_fold_.notna().all(axis=1).to_numpy()
+        target, prediction, _, cost, score = self.out_of_fold_[known].to_numpy().T
+        error = self.loss_(prediction - target)
+        if not warn_if_cost_out_of_range(cost, error, stacklevel=4):
+            paid = np.where(score > 0, error, cost)
+            means = (float(np.average(values, weights=weight[known])) for values in (paid, error, cost))
             warn_if_useless(*means, stacklevel=4)
 
-    def _out_of_fold_table(self, rows: Rows, prediction: Floats, risk: Floats) -> pd.DataFrame:
+    def _out_of_fold_table(self, rows: Rows, prediction: Floats, expected: Floats) -> pd.DataFrame:
         """Return a table with one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
         assert rows.origin is not None
         place = rows.origin.place
-
-        def given(values: Floats) -> Floats:
-            of_rows = values[place]
-            of_rows[place < 0] = np.nan
-            return of_rows
-
-        known = OutOfFold(
-            given(rows.y),
-            given(prediction),
-            given(risk),
-            rows.origin.cost,
-            rows.origin.index,
-            self.loss_,
-            self._target_names,
-        )
-        return known.to_frame()
+        results = (np.where(place < 0, np.nan, values[place]) for values in (rows.y, prediction, expected))
+        return OutOfFold(*results, rows.origin.cost, rows.origin.index, self.loss_).to_frame()
 
 
 def _packed(models: object) -> object:

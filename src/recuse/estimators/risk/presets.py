@@ -1,16 +1,137 @@
-"""Published methods as presets of RiskRejector."""
+"""Published methods as presets of RiskRejector, and the kernel regression that one of them uses."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Self
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import softmax
 
+from recuse.estimators.base import CheckedRegressor
 from recuse.estimators.mlp import StackedMLPRegressor
-from recuse.estimators.risk.kernel_average import KernelAverage
 from recuse.estimators.risk.rejector import RiskRejector
+from recuse.tabular.encoder import TableEncoder
+from recuse.validation import is_count, is_rate, require
 
-__all__ = ["knn_plug", "mlp_plug", "no_rejection"]
+__all__ = ["KernelAverage", "knn_plug", "mlp_plug", "no_rejection"]
+
+Floats = NDArray[np.float64]
+
+_GRID = 2.0 ** np.arange(-5, 2.5, 0.5)  # widths to try, in units of the median distance between rows
+_CELLS = 2**22  # distances held at once
+
+
+class KernelAverage(CheckedRegressor):
+    """Average the targets with weights exp(-d^2 / (2 w^2)), where d is the distance and w the width.
+
+    Features are standardised first. Far from all training rows, the prediction is the target of the nearest one.
+
+    Parameters
+    ----------
+    width : float, optional
+        In standard deviations of the features. By default the best of a grid by leave-one-out squared error.
+    max_rows : int, default=1000
+        Number of training rows, drawn at random, on which the width is chosen.
+    random_state : int, RandomState or None, default=None
+        Draws these rows.
+
+    Attributes
+    ----------
+    width_ : float
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> X = np.linspace(0, 6, 200)[:, None]
+    >>> model = KernelAverage().fit(X, np.sin(X[:, 0]))
+    >>> model.predict([[1.5], [4.5]]).round(1)
+    array([ 1., -1.])
+    """
+
+    def __init__(
+        self,
+        width: float | None = None,
+        max_rows: int = 1000,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.width = width
+        self.max_rows = max_rows
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Keep the rows, and choose the width.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        KernelAverage
+        """
+        with self._all_or_nothing():
+            require(self.width is None or is_rate(self.width), "width", "None or a finite number > 0", self.width)
+            require(is_count(self.max_rows), "max_rows", "an int >= 1", self.max_rows)
+            rows = self._training_rows(X, y, 1.0, sample_weight)
+            self._encoder = TableEncoder().fit(rows.X, rows.weight, rows.schema)
+            self._rows, self._y, self._weight = self._encoder.transform(rows.X), rows.y, rows.weight
+            self.width_ = self._best_width() if self.width is None else float(self.width)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Predict every row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        rows = self._check_new_rows(X)
+        features = self._encoder.transform(rows)
+        blocks = (self._square_distances(features[part]) for part in self._blocks(np.arange(len(features))))
+        return np.concatenate([self._average(square, self.width_) for square in blocks])
+
+    def _blocks(self, rows: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """Divide the rows into blocks whose distances to the training rows fit into memory."""
+        size = max(1, _CELLS // len(self._rows))
+        return (rows[start : start + size] for start in range(0, len(rows), size))
+
+    def _square_distances(self, features: Floats) -> Floats:
+        """Return the squared distances (row, training row)."""
+        return np.asarray(euclidean_distances(features, self._rows, squared=True))
+
+    def _average(self, square: Floats, width: float) -> Floats:
+        # softmax is stable even where all weights would underflow
+        share = softmax(np.log(self._weight) - square / (2 * width**2))
+        return np.asarray(share @ self._y)
+
+    def _best_width(self) -> float:
+        """Find the width with the lowest leave-one-out squared error."""
+        chosen = check_random_state(self.random_state).permutation(len(self._rows))[: self.max_rows]
+        widths = self._median_distance(chosen) * _GRID
+        loss = np.zeros(len(widths))
+        for part in self._blocks(chosen):
+            square = self._square_distances(self._rows[part])
+            square[np.arange(len(part)), part] = np.inf  # leave the row itself out
+            error = np.array([self._average(square, width) - self._y[part] for width in widths])
+            loss += error**2 @ self._weight[part]
+        return float(widths[loss.argmin()])
+
+    def _median_distance(self, chosen: NDArray[np.intp]) -> float:
+        """Return the median distance between some rows and all rows."""
+        square = self._square_distances(self._rows[chosen[:100]])
+        apart = square[square > 0]
+        return float(np.sqrt(np.median(apart))) if len(apart) else 1.0
 
 
 def knn_plug(**parameters: Any) -> RiskRejector:

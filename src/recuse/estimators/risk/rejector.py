@@ -15,14 +15,13 @@ from recuse import losses
 from recuse.costs import Cost
 from recuse.estimators.crossfitting import CrossFitted, Sample, cross_fit, refit
 from recuse.estimators.risk.base import Corrections, FoldModels, RiskBasedRegressor
-from recuse.estimators.risk.ensemble import FoldMean
+from recuse.estimators.risk.corrections import FoldMean
 from recuse.estimators.risk.model import learn_risk
 from recuse.estimators.subestimators import (
     check_subestimator,
     default_regressor,
     default_risk_model,
     fit_subestimator,
-    for_targets,
     seeded,
 )
 from recuse.losses import LossLike
@@ -31,7 +30,7 @@ from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split, is_partition, splits_of_tested
 from recuse.tabular.rows import Rows
 from recuse.tabular.schema import Unseen
-from recuse.tabular.units import target_moments
+from recuse.tabular.units import moments
 from recuse.threads import one_thread
 from recuse.validation import is_count, is_rate, require
 
@@ -48,14 +47,13 @@ class RiskRejector(RiskBasedRegressor):
 
     The estimator has three parts: a regressor h, a regressor fitted to its squared residuals, and the threshold, which
     is the cost. Training does not depend on the cost, so one fitted model decides at any cost. Other losses than the
-    squared error and several targets are possible.
+    squared error are possible.
 
     Parameters
     ----------
     regressor : estimator, optional
         Any regressor with scikit-learn's interface, which must itself minimise `loss`. By default boosted trees or, if
-        those do not minimise `loss` (Huber's, for example), `StackedMLPRegressor`. With several targets, a regressor
-        that predicts only one is fitted to each of them.
+        those do not minimise `loss` (Huber's, for example), `StackedMLPRegressor`.
     risk : estimator, optional
         Any regressor, for the squared residuals or other losses of the rows; predictions below zero count as zero. By
         default extremely randomised trees with leaves large enough to average the noise of the residuals.
@@ -91,8 +89,7 @@ class RiskRejector(RiskBasedRegressor):
         range, adds to the expected loss what blanking the column adds to the loss of held-out rows. With "error", the
         first two raise an error. "keep" uses all cells as they are; see `recuse.tabular.encoder.TableEncoder`.
     loss : str or TargetLoss, default="squared"
-        Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. With several
-        targets, its mean over them.
+        Loss of a prediction: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`.
 
     Attributes
     ----------
@@ -103,9 +100,9 @@ class RiskRejector(RiskBasedRegressor):
     scale_ : float
         Factor of their predictions.
     out_of_fold_ : DataFrame
-        One line for each row passed to `fit`, with its index: target(s), prediction(s), expected_loss, cost and score =
-        cost - expected_loss, each by models that were not fitted to the row; NaN if there are none. Only set with
-        `rescale`, and not with "train", whose residuals are not out-of-fold.
+        One line for each row passed to `fit`, with its index: target, prediction, expected_loss, cost and score, the
+        cost less the expected loss, each by models that were not fitted to the row; NaN if there are none. Only set
+        with `rescale`, and not with "train", whose residuals are not out-of-fold.
     rule_ : RiskRule
         The fitted rule that decides, as in ``recuse.rules.risk``.
     cost_ : the cost of `fit`
@@ -188,7 +185,7 @@ class RiskRejector(RiskBasedRegressor):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
             A DataFrame may have categories and missing values.
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        y : array-like of shape (n_rows,)
         cost : float, array-like, callable or str, optional
             Replaces the parameter `cost`. Nothing learned depends on it.
         sample_weight : array-like of shape (n_rows,), optional
@@ -220,20 +217,18 @@ class RiskRejector(RiskBasedRegressor):
             sample = Sample(features, rows.y, rows.weight)
             regressors = tuple(refit([(fitted.estimator, None)], sample, random, n_jobs=self.n_jobs))
         spread = self.sees_prediction and any(hasattr(model, "predict_members") for model in regressors)
-        mean, scale = target_moments(rows.y, rows.weight)
+        mean, scale = moments(rows.y, rows.weight)
         inputs = RiskInputs(mean, scale, self.sees_prediction, spread)
         tested, _ = splits_of_tested(splits)  # rows with residuals
-        error = self.loss_.of_rows(fitted.out_of_fold.mean[tested] - rows.y[tested])
+        error = self.loss_(fitted.out_of_fold.mean[tested] - rows.y[tested])
         estimator = default_risk_model() if self.risk is None else self.risk
         folds = self._risk_folds(rows, splits, tested, random)
         residuals = Sample(inputs(features, fitted.out_of_fold)[tested], error, rows.weight[tested])
         risk = learn_risk(estimator, residuals, folds, random, self.n_jobs)
         single = np.ones(1)
-        models = RiskModels(
-            (regressors,), single, (risk.risk,), single, inputs, n_targets=self._n_targets, reads_rows=self.prefit
-        )
+        models = RiskModels((regressors,), single, (risk.risk,), single, inputs, reads_rows=self.prefit)
         if self.prefit:  # the columns of its input cannot be blanked, so use the extra loss of a constant prediction
-            constant = self.loss_.of_rows(np.broadcast_to(mean, rows.y.shape) - rows.y).mean()
+            constant = self.loss_(mean - rows.y).mean()
             extra = max(float(constant - error.mean()), 0.0)
             corrections = Corrections(encoder, FoldMean.of_one(), Surcharge(np.full(len(encoder.slices), extra)))
         else:
@@ -316,10 +311,10 @@ class RiskRejector(RiskBasedRegressor):
         with one_thread():
             model = part
             if not self.prefit:
-                model = fit_subestimator(seeded(for_targets(part, self._n_targets), random), *sample.take(train))
+                model = fit_subestimator(seeded(part, random), *sample.take(train))
             mean, spread = np.full_like(rows.y, np.nan), np.full(len(rows), np.nan)
             residual_rows = rows.take(test).X if self.prefit else features[test]
-            mean[test], spread[test] = predict(model, residual_rows, self._n_targets)
+            mean[test], spread[test] = predict(model, residual_rows)
         return CrossFitted(part, (model,), Prediction(mean, spread))
 
     def _risk_folds(

@@ -13,13 +13,13 @@ from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
 from recuse.model_file.graph.operators import BOOL, DOUBLE, INT64
 from recuse.model_file.schema import UNKNOWN_TIME, input_name, missing_text
 from recuse.tabular.codecs import MISSING_TIME, Cells, State
-from recuse.tabular.encoder import TableEncoder
-from recuse.tabular.encodings import (
+from recuse.tabular.encoder import (
     CIRCLE_STEPS,
     CategoryEncoding,
     ColumnEncoding,
     DateEncoding,
     NumberEncoding,
+    TableEncoder,
     on_circle,
 )
 from recuse.tabular.schema import Kind, TableSchema

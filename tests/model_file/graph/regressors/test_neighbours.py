@@ -5,7 +5,7 @@ import pytest
 from sklearn.neighbors import KNeighborsRegressor
 
 from graph_runs import assert_same_prediction, new_rows, training_rows
-from recuse.estimators.risk.kernel_average import KernelAverage
+from recuse.estimators.risk.presets import KernelAverage
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.conversion import convert

@@ -11,7 +11,7 @@ from sklearn.preprocessing import QuantileTransformer
 
 from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows
-from recuse.tabular.units import target_moments
+from recuse.tabular.units import moments
 
 __all__ = ["ExpandedFeatures", "Expansion", "has_pieces"]
 
@@ -70,7 +70,7 @@ class ExpandedFeatures(WrappedRegressor):
         """Learn the expansion and the scale, and return the rows of the regressor."""
         self._learn_expansion(X)
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
-        self.target_ = target_moments(y, weight) if self.scale_target else (0.0, 1.0)
+        self.target_ = moments(y, weight) if self.scale_target else (0.0, 1.0)
         mean, scale = self.target_ = self.target_[0], self.target_[1] or 1.0
         return self.inputs(X), (y - mean) / scale, sample_weight
 

@@ -14,7 +14,7 @@ from recuse.estimators.auto.models.out_of_bag import out_of_bag_prediction
 from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows
 from recuse.losses import SQUARED, TargetLoss
-from recuse.tabular.units import target_moments
+from recuse.tabular.units import moments
 from recuse.threads import one_thread
 
 __all__ = ["PrecisionWeighted", "precision"]
@@ -67,7 +67,7 @@ class PrecisionWeighted(WrappedRegressor):
         """Return the rows with weights inverse to their estimated noise."""
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         random = check_random_state(self.random_state)
-        mean, scale = target_moments(y, weight)
+        mean, scale = moments(y, weight)
         standard = (y - mean) / (scale or 1.0)
         with one_thread():
             expected = out_of_bag_prediction(X, standard, weight, 2, random)

@@ -14,14 +14,15 @@ from sklearn.utils import check_random_state
 
 from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows, fit_all
-from recuse.estimators.permutation_importance import certainly_relevant, loss_increases
 from recuse.losses import TargetLoss
 
-__all__ = ["GammaDeviance", "RelevantFeatures", "RowLoss"]
+__all__ = ["GammaDeviance", "RelevantFeatures", "RowLoss", "certainly_relevant", "loss_increases"]
 
 Floats = NDArray[np.float64]
 RowLoss = Callable[[Floats, Floats], Floats]  # from predictions and targets to the loss of each row
 
+# A feature matters if the increase of the loss is this number of standard errors above zero.
+_CERTAIN = 2.0
 _MAX_FEATURES = 100  # of a wider table all are kept, since the importances take too long
 _MAX_ROWS = 20_000  # that the selection is made on
 
@@ -188,3 +189,46 @@ def _halves(rows: int, random: np.random.RandomState) -> tuple[NDArray[np.intp],
 def _take(table: Rows, rows: NDArray[np.intp]) -> Rows:
     X, y, weight = table
     return X[rows], y[rows], None if weight is None else weight[rows]
+
+
+def loss_increases(
+    losses: Callable[[Floats], Floats], X: Floats, order: NDArray[np.intp], weight: Floats | None = None
+) -> Floats:
+    """Return the increase of the loss of each row (row, feature) if a feature is permuted.
+
+    Parameters
+    ----------
+    losses : callable
+        Function from features (row, feature) to the losses (row,) of a model.
+    X : ndarray of shape (row, feature)
+        Rows that the model was not fitted to.
+    order : ndarray of shape (row,)
+        The permutation.
+    weight : ndarray of shape (row,), optional
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 5.0], [2.0, 6.0]])
+    >>> loss_increases(lambda X: (X[:, 0] - [1, 2]) ** 2, X, order=np.array([1, 0]))
+    array([[1., 0.],
+           [1., 0.]])
+    """
+    before, columns = losses(X), []
+    share = np.ones(len(X)) if weight is None else weight / weight.mean()
+    for place in range(X.shape[1]):
+        permuted = X.copy()
+        permuted[:, place] = X[order, place]
+        columns.append(share * (losses(permuted) - before))
+    return np.stack(columns, axis=1)
+
+
+def certainly_relevant(increases: Floats) -> NDArray[np.intp]:
+    """Return the features whose mean increase (row, feature) is two standard errors above zero.
+
+    Examples
+    --------
+    >>> certainly_relevant(np.array([[1.0, 1.0], [1.2, -1.0], [0.9, 0.1]]))
+    array([0])
+    """
+    error = increases.std(axis=0) / len(increases) ** 0.5
+    return np.flatnonzero(increases.mean(axis=0) > _CERTAIN * error)

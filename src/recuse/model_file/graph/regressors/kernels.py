@@ -16,7 +16,7 @@ from sklearn.svm import SVR, NuSVR
 
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
 from recuse.estimators.auto.models.risk_process import RiskProcess
-from recuse.estimators.risk.kernel_average import KernelAverage
+from recuse.estimators.risk.presets import KernelAverage
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat, where
 from recuse.model_file.graph.conversion import converts

@@ -41,7 +41,7 @@ from recuse.model_file.graph.conversion import converts
 from recuse.model_file.graph.operators import BOOL, DOUBLE
 from recuse.model_file.graph.regressors.interpolation import interpolated, piecewise, rank_pieces
 from recuse.model_file.graph.regressors.linear import constant_rows
-from recuse.tabular.encodings import NumberEncoding, UnusedEncoding
+from recuse.tabular.encoder import NumberEncoding, UnusedEncoding
 
 __all__ = ["inverse", "standardised"]
 
