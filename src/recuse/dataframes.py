@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "aligned",
     "check_target_type",
+    "file_rows",
     "float_array",
     "is_frame",
     "is_pandas",
@@ -30,6 +31,9 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _NOT_NUMBERS = {"complex", "date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64"}
+
+# Name of the labels of rows of a file.
+_OF_FILE = "data row"
 
 _NO_TABLES = (np.ndarray, np.generic, list, tuple, str, int, float, type(None))
 # cells that are none of `_NOT_NUMBERS`; text is none either
@@ -142,14 +146,25 @@ def row_name(row: int, index: pd.Index[Any] | None = None) -> str:
     >>> import pandas as pd
     >>> row_name(1), row_name(1, pd.RangeIndex(3)), row_name(1, pd.Index(["a", "b"]))
     ('row 1', 'row 1', "row 1 (label 'b')")
+    >>> row_name(1, file_rows(3))
+    'data row 2'
     """
     if index is None:
         return f"row {row}"
+    if index.name == _OF_FILE:
+        return f"{_OF_FILE} {index[row]:,}"
     import pandas as pd
 
     if index.equals(pd.RangeIndex(len(index))):
         return f"row {row}"
     return f"row {row} (label {_label(index[row])})"
+
+
+def file_rows(count: int, first: int = 0) -> pd.Index[Any]:
+    """Return labels for the rows of a file, which errors count from 1; `first` is the number of rows before them."""
+    import pandas as pd
+
+    return pd.RangeIndex(first + 1, first + count + 1, name=_OF_FILE)
 
 
 def aligned(values: Any, index: pd.Index[Any] | None, name: str) -> Any:

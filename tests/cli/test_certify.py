@@ -61,9 +61,9 @@ def test_predict_and_evaluate_decide_by_a_certificate(command, folder, model, fr
     shown = command.succeed("predict", output, folder / "new.csv", "--certificate", 1, "--cost", 8).stdout
     assert "at cost 8 by certificate 1: " in shown
     assert command.json_of("evaluate", output, folder / "labelled.csv", "--certificate", 1)["certificate"] == 1
-    line = command.error_of("predict", output, folder / "new.csv", "--certificate", 1, "--cost", 6, code=2)
-    assert line == "--cost must be 8, which certificate 1 is for, got 6"
-    line = command.error_of("evaluate", output, folder / "labelled.csv", "--certificate", 2, code=2)
+    line = command.error_of("predict", output, folder / "new.csv", "--certificate", 1, "--cost", 6, code=1)
+    assert line == "cost must be 8, which certificate 1 is for, got 6"
+    line = command.error_of("evaluate", output, folder / "labelled.csv", "--certificate", 2, code=1)
     assert line.endswith("the model file has 1 certificate, got 2")
 
 
@@ -84,8 +84,8 @@ def test_a_column_of_costs_is_part_of_the_certificate(command, tmp_path, named):
     scores = [each["score"] > facts["threshold"] for each in decided["decisions"]]
     assert [each["accepted"] for each in decided["decisions"]] == scores
     assert decided["decisions"][0]["cost"] == pytest.approx(table["fee"][300])
-    line = command.error_of("predict", output, tmp_path / "new.csv", "--certificate", 1, "--cost", 3, code=2)
-    assert line == "--cost must be column:fee, which certificate 1 is for, got 3"
+    line = command.error_of("predict", output, tmp_path / "new.csv", "--certificate", 1, "--cost", 3, code=1)
+    assert line == "cost must be column fee, which certificate 1 is for, got 3"
     if not named:
         with pytest.raises(ValueError, match="the certificate is for one cost per row"):
             recuse.load(output).certified().decide(X)

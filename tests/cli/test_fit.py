@@ -18,7 +18,7 @@ def fit(folder, *options, data="messy.csv"):
     [
         (("--target", "prise", "--cost", 6), 1, "the target 'prise' is not in {data}; did you mean price?"),
         (("--target", "height", "--cost", 6), 1, "the target 'height' is not in {data}; it has the columns id, zip, "),
-        (("--target", "city", "--cost", 6), 1, "the target 'city' of {data} must hold numbers, got 'Hamburg' in data"),
+        (("--target", "city", "--cost", 6), 1, "the target 'city' of {data} must hold numbers, got 'Hamburg' at data"),
         (("--target", "sold", "--cost", 6), 1, "the target 'sold' of {data} must hold numbers, got dates"),
         (("--target", "price"), 2, "the cost of a rejection is missing: give --cost, such as --cost 6 or "),
         (
@@ -68,7 +68,7 @@ def fit(folder, *options, data="messy.csv"):
         (
             ("--target", "price", "--cost", "column:age"),
             1,
-            "the cost column 'age' of {data} must hold numbers >= 0, got a missing value in data row ",
+            "the cost column 'age' of {data} must hold numbers >= 0, got a missing value at data row ",
         ),
         (("--target", "price", "--cost-money", "error=1"), 2, "--cost-money must look like error=10,error_cost=50,"),
         (
@@ -118,7 +118,6 @@ def fit(folder, *options, data="messy.csv"):
             2,
             "--test-share must be at least 0 and below 1, got 1",
         ),
-        (("--target", "price", "--target", "price", "--cost", 6), 2, "--target must be given once for each column"),
         (("--cost", 6), 2, "Missing option '--target'; see "),
         (
             ("--target", "price", "--cost", 6, "--method", "best"),
@@ -162,7 +161,7 @@ def test_the_result_is_also_json(command, folder, tmp_path):
     result = command.json_of(*fit(folder, *options, "-o", tmp_path / "m.recuse"))
     assert (result["rows"], result["rows_without_target"]) == (297, 3)
     assert result["columns"] == {"categories": 4, "dates or times": 1, "numbers": 2}
-    assert (result["cost"], result["method"], result["targets"]) == (6.0, "risk", ["price"])
+    assert (result["cost"], result["method"], result["target"]) == (6.0, "risk", "price")
     assert result["evaluated_on"].startswith("out-of-fold rows")
     measures = result["measures"]
     better = min(measures["always_accept"], measures["always_reject"])
@@ -233,12 +232,10 @@ def test_every_method_fits_and_saves(command, folder, tmp_path, method):
     assert recuse.load(tmp_path / "m.recuse").schema.names == ["zip", "sold", "area", "city", "age", "lift"]
 
 
-def test_several_targets_and_another_loss(command, folder, tmp_path):
-    options = ("--target", "price", "--target", "age", "--cost", 9, "--loss", "absolute", "--method", "risk")
-    text = command.succeed(*fit(folder, *options, "--preset", "fast", "-o", tmp_path / "m.recuse")).stdout
-    assert "9: a rejection costs as much as an error of 9 in price, age" in text
-    shown = command.succeed("predict", tmp_path / "m.recuse", folder / "new.csv", "-o", "-").stdout
-    assert shown.startswith("prediction_price,prediction_age,accepted,score,cost,expected_loss\n")
+def test_another_loss(command, folder, tmp_path):
+    options = ("--target", "price", "--cost", 9, "--loss", "absolute", "--method", "knn-plug")
+    text = command.succeed(*fit(folder, *options, "-o", tmp_path / "m.recuse")).stdout
+    assert "9: a rejection costs as much as an error of 9 in price" in text
     assert command.json_of("evaluate", tmp_path / "m.recuse", folder / "labelled.csv")["loss"] == "absolute"
 
 
@@ -273,9 +270,9 @@ def test_a_column_that_numbers_the_rows_is_warned_of(command, tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "options", "message"),
     [
-        ("price", "inf", ("--cost", 6), "the target 'price' of {data} must be finite, got inf in data row 9"),
-        ("area", "-inf", ("--cost", 6), "column 'area' of {data} must be finite, got -inf in data row 9"),
-        ("fee", "-3", ("--cost", "column:fee"), "the cost column 'fee' of {data} must hold numbers >= 0, got -3 in "),
+        ("price", "inf", ("--cost", 6), "the target 'price' of {data} must be finite, got inf at data row 9"),
+        ("area", "-inf", ("--cost", 6), "column 'area' of {data} must be finite, got -inf at data row 9"),
+        ("fee", "-3", ("--cost", "column:fee"), "the cost column 'fee' of {data} must hold numbers >= 0, got -3 at "),
         (
             "fee",
             "inf",
@@ -291,7 +288,7 @@ def test_a_wrong_number_is_named_by_column_and_data_row(command, tmp_path, colum
     arguments = ("fit", tmp_path / "rooms.csv", "--target", "price", *options, "-o", tmp_path / "m.recuse")
     line = command.error_of(*arguments, code=1)
     assert line.startswith(message.format(data=tmp_path / "rooms.csv"))
-    assert line.endswith("in data row 9")
+    assert line.endswith("at data row 9")
 
 
 def test_options_are_checked_before_the_table_is_read(command, tmp_path):

@@ -36,8 +36,6 @@ def test_evaluate_takes_another_target_and_another_cost(command, folder, model, 
     assert line.startswith(f"the target 'price' is not in {tmp_path / 'paid.csv'}; ")
     other = command.json_of("evaluate", model, tmp_path / "paid.csv", "--target", "paid", "--cost", 3)
     assert other["measures"]["always_reject"] == 3
-    line = command.error_of("evaluate", model, tmp_path / "paid.csv", "--target", "a", "--target", "b", code=2)
-    assert line == "--target must be given 1 time, once for each target"
 
 
 def test_the_page_counts_rows_from_one(command, folder, model, tmp_path):

@@ -139,8 +139,8 @@ def test_a_model_without_a_cost_asks_for_one(command, folder, tmp_path):
     model = recuse.estimators.knn_plug(random_state=0).fit(X, X["a"] ** 2, cost=np.linspace(1, 2, 60))
     recuse.save(model, tmp_path / "m.recuse")
     X.to_csv(tmp_path / "a.csv", index=False)
-    line = command.error_of("predict", tmp_path / "m.recuse", tmp_path / "a.csv", code=2)
-    assert line == "the model has no cost of its own: give --cost, a number or column:NAME"
+    line = command.error_of("predict", tmp_path / "m.recuse", tmp_path / "a.csv", code=1)
+    assert line == "the model has no cost of its own: give a cost, as a number or as the name of a column"
     assert command.json_of("predict", tmp_path / "m.recuse", tmp_path / "a.csv", "--cost", 1)["rows"] == 60
 
 
@@ -261,11 +261,11 @@ def test_prices_need_a_model_of_the_squared_loss(command, numbers, folder, tmp_p
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("u", "inf", "column 'u' of {data} must be finite, got inf in data row 5"),
-        ("fee", "-1", "the cost column 'fee' of {data} must hold numbers >= 0, got -1 in data row 5"),
-        ("fee", "", "the cost column 'fee' of {data} must hold numbers >= 0, got a missing value in data row 5"),
-        ("t", "inf", "the target 't' of {data} must be finite, got inf in data row 5"),
-        ("kind", "c", "column 'kind' must hold a category seen in training, one of ['a', 'b'], got 'c' in data row 5"),
+        ("u", "inf", "column 'u' of {data} must be finite, got inf at data row 5"),
+        ("fee", "-1", "the cost column 'fee' of {data} must hold numbers >= 0, got -1 at data row 5"),
+        ("fee", "", "the cost column 'fee' of {data} must hold numbers >= 0, got a missing value at data row 5"),
+        ("t", "inf", "the target 't' of {data} must be finite, got inf at data row 5"),
+        ("kind", "c", "column 'kind' must hold a category seen in training, one of ['a', 'b'], got 'c' at data row 5"),
     ],
 )
 def test_rows_of_new_tables_are_counted_from_one(command, numbers, tmp_path, column, value, message):
@@ -294,6 +294,6 @@ def test_a_cost_outside_the_range_of_the_model_is_named(command, numbers, tmp_pa
     recuse.save(model, tmp_path / "m.recuse")
     rows.assign(fee=[1.5] * 79 + [3.0]).to_csv(tmp_path / "new.csv", index=False)
     arguments = ("predict", tmp_path / "m.recuse", tmp_path / "new.csv", "--cost")
-    assert command.error_of(*arguments, 3, code=1) == "--cost must be from 1 to 2, as in training, got 3"
+    assert command.error_of(*arguments, 3, code=1) == "cost must be from 1 to 2, as in training, got 3"
     line = command.error_of(*arguments, "column:fee", code=1)
-    assert line.endswith("new.csv must be from 1 to 2, as in training, got 3 in data row 80")
+    assert line.endswith("new.csv must be from 1 to 2, as in training, got 3 at data row 80")

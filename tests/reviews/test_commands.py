@@ -12,9 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import recuse
-from recuse.cli.answers import add_reviews
 from recuse.cli.app import app
-from recuse.cli.tables import Roles, labelled_table
+from recuse.cli.tables import Roles, add_reviews, training_table
 from recuse.reviews import ReviewQueue
 from recuse.reviews.learning import answered_rows, capped, effective_rows
 from review_runs import answer_all, record, rooms
@@ -99,8 +98,8 @@ def test_a_fit_with_reviews_has_all_rows_and_judges_by_weights(files, method):
 
 
 def test_the_answers_follow_the_rows_of_the_table(files):
-    frame, roles = pd.read_csv(files.data), Roles(("price",))
-    added = add_reviews(labelled_table(frame, roles, "rooms.csv"), roles, files.queue, None)
+    frame, roles = pd.read_csv(files.data), Roles("price")
+    added = add_reviews(training_table(frame, roles, "rooms.csv"), roles, files.queue, None)
     table, found = added.table, answered_rows(files.queue)
     assert len(table) == 150 + len(found)
     assert table.X.dtypes.equals(frame.drop(columns="price").dtypes)
@@ -131,8 +130,8 @@ def test_cells_get_the_types_of_the_table(tmp_path, loaded):
             "price": [1.0, 2.0],
         }
     )
-    roles = Roles(("price",))
-    X = add_reviews(labelled_table(frame, roles, "x"), roles, tmp_path / "reviews.sqlite", None).table.X
+    roles = Roles("price")
+    X = add_reviews(training_table(frame, roles, "x"), roles, tmp_path / "reviews.sqlite", None).table.X
     new = X[2:].set_index("area")
     assert new.loc[50, "city"] == "7"
     assert new.loc[50, "lift"] == "True"

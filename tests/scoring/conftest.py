@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import recuse
-from recuse.scoring.sources import parts
+from recuse.scoring import inputs
 from scoring_runs import numbers, start_dask, wait_for
 
 
@@ -22,8 +22,8 @@ def model(tmp_path_factory):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of a thousand rows, in this process only; they do not change the decisions."""
-    monkeypatch.setattr(parts, "_FEWEST_ROWS", 1000)
-    monkeypatch.setattr(parts, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(inputs, "_FEWEST_ROWS", 1000)
+    monkeypatch.setattr(inputs, "_MOST_ROWS", 1000)
 
 
 @pytest.fixture(scope="session")

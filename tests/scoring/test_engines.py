@@ -30,7 +30,7 @@ def test_a_cluster_writes_what_one_process_writes(model, tmp_path, small_parts, 
     frame, source = numbers(9000), tmp_path / f"in.{kind}"
     write_parquet(frame, source) if kind == "parquet" else frame.to_csv(source, index=False)
     score_files(model, source, tmp_path / "local.parquet")
-    score_files(model, source, tmp_path / "dask.parquet", engine="dask", scheduler=cluster.address)
+    score_files(model, source, tmp_path / "dask.parquet", scheduler=cluster.address)
     assert (tmp_path / "dask.parquet").read_bytes() == (tmp_path / "local.parquet").read_bytes()
 
 
@@ -38,8 +38,8 @@ def test_a_cluster_reports_the_first_wrong_row(model, tmp_path, small_parts, clu
     frame = numbers(9000)
     frame.loc[[4000, 8000], "x3"] = -np.inf
     source = write_parquet(frame, tmp_path / "in.parquet")
-    with pytest.raises(ValueError, match=r"must be finite, got -inf in data row 4,001$"):
-        score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler=cluster.address)
+    with pytest.raises(ValueError, match=r"must be finite, got -inf at data row 4,001$"):
+        score_files(model, source, tmp_path / "out.csv", scheduler=cluster.address)
 
 
 def test_a_worker_that_is_killed_loses_nothing(model, tmp_path, small_parts, cluster):
@@ -48,7 +48,7 @@ def test_a_worker_that_is_killed_loses_nothing(model, tmp_path, small_parts, clu
 
     def run():
         try:
-            score_files(model, source, output, engine="dask", scheduler=cluster.address)
+            score_files(model, source, output, scheduler=cluster.address)
         except OSError as error:
             failed.append(error)
 
@@ -74,7 +74,7 @@ def test_a_scheduler_that_is_not_there_is_named(model, tmp_path):
         dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
         pytest.raises(OSError, match=r"the Dask scheduler at tcp://127\.0\.0\.1:9 cannot be reached"),
     ):
-        score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler="tcp://127.0.0.1:9")
+        score_files(model, source, tmp_path / "out.csv", scheduler="tcp://127.0.0.1:9")
 
 
 def test_a_file_that_workers_cannot_read_is_one_sentence(model, tmp_path, small_parts, cluster):
@@ -83,7 +83,7 @@ def test_a_file_that_workers_cannot_read_is_one_sentence(model, tmp_path, small_
         own = fcntl.fcntl(file, fcntl.F_DUPFD, 700)  # a path that leads to the file in this process only
         source.symlink_to(f"/proc/self/fd/{own}")
         with pytest.raises(OSError, match=r"in\.parquet"):
-            score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler=cluster.address)
+            score_files(model, source, tmp_path / "out.csv", scheduler=cluster.address)
         os.close(own)
 
 
@@ -146,14 +146,14 @@ def test_groups_of_a_paper_run_on_a_cluster(cluster, tmp_path):
 def test_a_scheduler_without_a_port_is_an_error_at_once(model, tmp_path):
     source = write_parquet(numbers(10), tmp_path / "in.parquet")
     with pytest.raises(ValueError, match=r"must be like tcp://127\.0\.0\.1:8786, got 'cluster'"):
-        score_files(model, source, tmp_path / "out.csv", engine="dask", scheduler="cluster")
+        score_files(model, source, tmp_path / "out.csv", scheduler="cluster")
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
 def test_a_scheduler_that_is_lost_is_one_sentence_and_the_run_continues(model, tmp_path):
     source, output = write_parquet(numbers(200_000), tmp_path / "in.parquet"), tmp_path / "out.parquet"
     file, script = tmp_path / "scheduler.json", tmp_path / "run.py"
-    script.write_text("from recuse.scoring.sources import parts; parts._FEWEST_ROWS = parts._MOST_ROWS = 500\n")
+    script.write_text("from recuse.scoring import inputs; inputs._FEWEST_ROWS = inputs._MOST_ROWS = 500\n")
     script.write_text(script.read_text() + "from recuse.cli import app; app()")
     options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file)
     processes = [start_dask("scheduler", *options)]
@@ -161,7 +161,7 @@ def test_a_scheduler_that_is_lost_is_one_sentence_and_the_run_continues(model, t
     processes.append(start_dask("worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny", "--no-dashboard"))
     address = json.loads(file.read_text())["address"]
     command = [sys.executable, str(script), "predict", str(model), str(source), "-o", str(output)]
-    command += ["--engine", "dask", "--scheduler", address]
+    command += ["--scheduler", address]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     wait_for(lambda: list(tmp_path.glob(".out.parquet.recuse/*/*.json")) or run.poll() is not None)
     for process in processes:

@@ -15,15 +15,14 @@ import pytest
 
 import recuse
 from recuse.files.tables import read_table, write_table
-from recuse.scoring import score_files
-from recuse.scoring.sources import parts
+from recuse.scoring import inputs, score_files
 from scoring_runs import children_of, numbers, wait_for, write_parquet
 
 RUN = """
 import sys
 from recuse.scoring import score_files
-from recuse.scoring.sources import parts
-parts._FEWEST_ROWS = parts._MOST_ROWS = 1000
+from recuse.scoring import inputs
+inputs._FEWEST_ROWS = inputs._MOST_ROWS = 1000
 model, source, output, jobs = sys.argv[1:]
 print(score_files(model, source, output, jobs=int(jobs)))
 """
@@ -91,7 +90,7 @@ def test_a_run_that_is_killed_continues_to_the_same_output(model, tmp_path, kind
 def test_an_interrupted_command_says_that_it_can_continue(model, tmp_path):
     source, output = write_parquet(numbers(60_000), tmp_path / "in.parquet"), tmp_path / "out.csv"
     script = (
-        "from recuse.scoring.sources import parts; parts._FEWEST_ROWS = parts._MOST_ROWS = 500; "
+        "from recuse.scoring import inputs; inputs._FEWEST_ROWS = inputs._MOST_ROWS = 500; "
         "from recuse.cli import app; app()"
     )
     command = [sys.executable, "-c", script, "predict", str(model), str(source), "-o", str(output), "--jobs", "2"]
@@ -192,13 +191,13 @@ def test_errors_name_the_first_row_of_the_file(model, tmp_path, small_parts, kin
     frame.loc[[3210, 5500], "x2"] = np.inf
     source = tmp_path / f"in.{kind}"
     write_parquet(frame, source) if kind == "parquet" else frame.to_csv(source, index=False)
-    with pytest.raises(ValueError, match=r"column 'x2' of .* must be finite, got inf in data row 3,211$"):
+    with pytest.raises(ValueError, match=r"column 'x2' of .* must be finite, got inf at data row 3,211$"):
         score_files(model, source, tmp_path / "out.csv", jobs=jobs)
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
     frame.loc[[3210, 5500], "x2"] = 1.0
     fees = frame.assign(fee=np.where(np.arange(6000) == 4444, -1.0, 1.0))
     write_parquet(fees, source) if kind == "parquet" else fees.to_csv(source, index=False)
-    with pytest.raises(ValueError, match=r"must hold numbers >= 0, got -1 in data row 4,445$"):
+    with pytest.raises(ValueError, match=r"must hold numbers >= 0, got -1 at data row 4,445$"):
         score_files(model, source, tmp_path / "out.csv", jobs=jobs, cost="fee")
 
 
@@ -213,8 +212,8 @@ def test_cells_of_csv_files_do_not_depend_on_the_block_and_are_kept_as_they_are(
     options = {"keep": ["code", "word", "count", "share", "x0"]}
     outputs = []
     for rows in (50, 1000):
-        monkeypatch.setattr(parts, "_MOST_ROWS", rows)
-        monkeypatch.setattr(parts, "_FEWEST_ROWS", rows)
+        monkeypatch.setattr(inputs, "_MOST_ROWS", rows)
+        monkeypatch.setattr(inputs, "_FEWEST_ROWS", rows)
         summary = score_files(model, tmp_path / "in.csv", tmp_path / f"{rows}.parquet", **options)
         outputs.append((pq.read_table(tmp_path / f"{rows}.parquet"), summary.problems))
     (blocks, few), (whole, all_problems) = outputs
@@ -236,7 +235,7 @@ def test_problems_are_added_up_over_parts(model, tmp_path, small_parts):
 def test_standard_input_is_read_in_blocks(model, tmp_path):
     frame = numbers(3000)
     script = (
-        "from recuse.scoring.sources import parts; parts._FEWEST_ROWS = parts._MOST_ROWS = 500; "
+        "from recuse.scoring import inputs; inputs._FEWEST_ROWS = inputs._MOST_ROWS = 500; "
         "from recuse.cli import app; app()"
     )
     command = [sys.executable, "-c", script, "predict", str(model), "-", "-o", "-", "--quiet"]

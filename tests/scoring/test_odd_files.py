@@ -16,7 +16,7 @@ import pytest
 import recuse
 from recuse.scoring import score_files
 from recuse.scoring.inputs import ArrowInputs
-from recuse.scoring.summary import PartSummary
+from recuse.scoring.summary import ScoringSummary
 from recuse.scoring.working_folder import working_folder, write_whole
 from scoring_runs import children_of, numbers, stopped, wait_for, write_parquet
 
@@ -81,7 +81,7 @@ def test_files_of_a_folder_are_not_kept_open(tmp_path):
     before = len(list(Path("/proc/self/fd").iterdir()))
     inputs = ArrowInputs(paths)
     assert len(list(Path("/proc/self/fd").iterdir())) - before < 5
-    assert inputs.rows == 100
+    assert inputs.total == 100
 
 
 def test_texts_of_files_may_have_different_types(model, tmp_path):
@@ -126,7 +126,7 @@ def test_an_input_that_changes_during_the_run_is_an_error(model, tmp_path):
 
 def start_predict(model, source, output, *options):
     """Start the command with parts of five hundred rows."""
-    small = "from recuse.scoring.sources import parts; parts._FEWEST_ROWS = parts._MOST_ROWS = 500; "
+    small = "from recuse.scoring import inputs; inputs._FEWEST_ROWS = inputs._MOST_ROWS = 500; "
     command = [sys.executable, "-c", small + "from recuse.cli import app; app()", "predict", str(model), str(source)]
     command += ["-o", str(output), *options]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -197,9 +197,9 @@ def test_a_run_without_a_finished_part_leaves_nothing(tmp_path):
         raise OSError("full")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(OSError, match="full"), working_folder(tmp_path / "out.csv", {}) as store:
-        raise store.save(0, b"rows", PartSummary(1, 1, 0.0, 0.0)) or OSError("full")
+        raise store.save(0, b"rows", ScoringSummary(1, 1, 0.0, 0.0)) or OSError("full")
     with working_folder(tmp_path / "out.csv", {}) as store:
-        assert store.load(0) == PartSummary(1, 1, 0.0, 0.0)
+        assert store.load(0) == ScoringSummary(1, 1, 0.0, 0.0)
 
 
 def test_a_full_disk_is_named_and_the_run_continues(model, tmp_path, small_parts):

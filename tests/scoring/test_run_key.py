@@ -12,6 +12,7 @@ from recuse.guarantees import certify
 from recuse.model_file import add_certificate
 from recuse.scoring import score_files
 from recuse.scoring.plan import ModelSource, Plan
+from recuse.scoring.run_key import run_facts
 from scoring_runs import numbers, stopped
 
 SAME = {"keep": ["word"], "encoding": "latin-1"}
@@ -25,7 +26,7 @@ CHANGES = {
     "spreadsheet_safe": {"spreadsheet_safe": True},
 }
 FILES = {"model", "source", "output"}
-NO_CHANGE = {"jobs", "engine", "scheduler", "progress"}
+NO_CHANGE = {"jobs", "scheduler", "progress"}
 
 
 @pytest.fixture(scope="module")
@@ -104,4 +105,5 @@ def test_a_run_with_another_version_of_a_library_starts_anew(
 def test_all_fields_of_a_plan_describe_it():
     plan = Plan(ModelSource("ab"), 1.0)
     for field in dataclasses.fields(Plan):
-        assert dataclasses.replace(plan, **{field.name: ModelSource("cd")}).describe() != plan.describe()
+        other = dataclasses.replace(plan, **{field.name: ModelSource("cd")})
+        assert run_facts(other, [{}], [1], folder=False) != run_facts(plan, [{}], [1], folder=False)

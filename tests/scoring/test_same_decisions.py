@@ -63,6 +63,6 @@ def test_a_certificate_decides_at_its_cost_and_threshold(certified, tmp_path, nu
 
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_certificate_that_the_file_lacks_is_refused(certified, number):
-    message = f"^certificate must be from 1 to 2, the number in the model file, got {number}$"
+    message = f"^certificate must be the number of a certificate, the model file has 2 certificates, got {number}$"
     with pytest.raises(ValueError, match=message):
         Scorer(certified, certificate=number).meta()

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from recuse.scoring import score_files
-from recuse.scoring.summary import PartSummary
+from recuse.scoring.summary import ScoringSummary
 from recuse.scoring.working_folder import working_folder
 from scoring_runs import numbers, stopped, write_parquet
 
@@ -250,7 +250,7 @@ def test_the_folder_is_removed_while_a_worker_of_a_cluster_still_stores_parts(tm
         number = 0
         while store.folder.exists():
             try:
-                store.save(number := number + 1, b"rows", PartSummary(1, 1, 1.0, 1.0))
+                store.save(number := number + 1, b"rows", ScoringSummary(1, 1, 1.0, 1.0))
             except FileNotFoundError:
                 return
             began.set()

@@ -12,13 +12,11 @@ from typer.core import TyperGroup
 from recuse._version import __version__
 from recuse.bench.cli import app as bench
 from recuse.cli.certify import certify
-from recuse.cli.datasets import datasets
-from recuse.cli.demo import demo
-from recuse.cli.evaluate import evaluate
+from recuse.cli.demo import datasets, demo
+from recuse.cli.evaluate import evaluate, report
 from recuse.cli.fit import fit
 from recuse.cli.inspect import export, inspect
 from recuse.cli.predict import predict
-from recuse.cli.report import report
 from recuse.cli.reviews import reviews
 from recuse.cli.serve import serve
 from recuse.usage_errors import UNUSABLE, flush_output, print_error, sentence_of
@@ -94,16 +92,9 @@ for command in (fit, predict, evaluate, report, certify, inspect, export, serve,
 app.add_typer(bench, name="bench")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+@app.callback(invoke_without_command=True, help=_HELP)
+def main(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    """Handle the option that can be given without a command."""
+    if version:
         typer.echo(f"recuse {__version__}")
         raise typer.Exit
-
-
-@app.callback(help=_HELP)
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Handle the options that precede a command."""

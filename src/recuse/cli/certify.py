@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recuse.cli import options
-from recuse.cli.options import flag, option
+from recuse.cli.options import option
 from recuse.cli.printing import Output, escape
 from recuse.cli.tables import LabelledTable, read_labelled
 from recuse.phrases import counted
@@ -39,12 +39,12 @@ def certify(
     cost_bound: Annotated[
         float | None, option("COST", "Largest cost of a row, for rcr_loss with a cost column.")
     ] = None,
-    target_column: options.Targets = None,
+    target_column: options.Target = None,
     groups: Annotated[
         str | None, option("COLUMN", "Rows with equal values count as one draw, such as one patient.")
     ] = None,
     allow_training_rows: Annotated[
-        bool, flag("--allow-training-rows", "Accept fresh rows that equal training rows by chance.")
+        bool, typer.Option("--allow-training-rows", help="Accept fresh rows that equal training rows by chance.")
     ] = False,
     attempts: Annotated[
         Path | None, option("FILE", "Where attempts are counted, if not in the folder of the model file.")
@@ -75,7 +75,7 @@ def certify(
         check_writable(output)
     served = load(model)
     chosen, used = options.chosen_cost(served, given), () if groups is None else (groups,)
-    roles: Any = {"targets": target_column, "used": used, "options": ("--target-column", "--groups")}
+    roles: Any = {"target": target_column, "used": used, "options": ("--target-column", "--groups")}
     table = read_labelled(served, data, chosen, printer, encoding=encoding, **roles)
     if table.left_out:
         printer.warn(f"{counted(table.left_out, 'row')} without a target left out")
@@ -107,13 +107,11 @@ def _cost(given: options.GivenCost, table: LabelledTable) -> Any:
 def _certified(model: ServedModel, table: LabelledTable, printer: Output, **wanted: Any) -> Certificate:
     """Certify the model; of the warnings, those of rows are left out, since the problems of the table have them."""
     from recuse.guarantees import BoundWarning, certify
-    from recuse.scoring.data_rows import data_rows
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore", UserWarning)
         warnings.simplefilter("always", BoundWarning)
-        with data_rows():
-            certificate = certify(model, table.X, table.y.to_numpy(), **wanted)
+        certificate = certify(model, table.X, table.y.to_numpy(), **wanted)
     for warning in caught:
         if issubclass(warning.category, BoundWarning):
             printer.warn(str(warning.message))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import recuse
 from recuse.cli import options
-from recuse.cli.answers import AddedReviews, add_reviews
 from recuse.cli.methods import Method, Preset, Settings, build, check_settings
 from recuse.cli.options import option
 from recuse.cli.printing import (
@@ -26,27 +25,24 @@ from recuse.cli.printing import (
     savings_sentence,
     size_of,
 )
-from recuse.cli.tables import (
-    LabelledTable,
-    Roles,
-    kinds_of,
-    labelled_table,
-    row_counters,
-    split_rows,
-    table_to_test,
-    text_columns,
-)
-from recuse.phrases import counted, short
+from recuse.cli.tables import AddedReviews, LabelledTable, Roles, add_reviews, read_rows, training_table
+from recuse.files.names import source_name
+from recuse.phrases import counted
 from recuse.usage_errors import UsageError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["fit"]
+
+_KINDS = {"number": "numbers", "date": "dates or times", "category": "categories"}
 
 
 @options.command
 def fit(
     printer: Output,
     data: Annotated[str, typer.Argument(help="Table to train on: CSV, Parquet, Arrow, or - for standard input.")],
-    target: Annotated[list[str], option("COLUMN", "Column to predict; repeat it for several.")],
+    target: Annotated[str, option("COLUMN", "Column to predict.")],
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
     method: Annotated[Method, option("METHOD", f"One of {', '.join(Method)}.")] = Method.AUTO,
@@ -84,9 +80,16 @@ def fit(
       recuse fit cars.csv --target mpg --cost 6 --test-share 0.3 --test-rows fresh.csv -o cars.recuse
       recuse fit cars.csv --target mpg --cost 6 --with-reviews reviews.sqlite -o cars.recuse
     """  # noqa: D301
-    given = options.required_cost(cost, cost_money, loss)
+    given = options.given_cost(cost, cost_money)
+    if given is None:
+        raise UsageError(
+            "the cost of a rejection is missing: give --cost, such as --cost 6 or --cost column:NAME, "
+            "or --cost-money error=10,error_cost=50,review_cost=18"
+        )
+    if given.prices is not None and loss != "squared":
+        raise UsageError(f"--cost-money needs --loss squared, got {loss!r}: give --cost in units of that loss")
     settings = Settings(method, preset, loss, seed, time_limit, jobs, test, test_share, test_rows)
-    roles = Roles(tuple(target), given.column, groups, weights, tuple(drop or ()))
+    roles = Roles(target, given.column, groups, weights, tuple(drop or ()))
     if reviews_model is not None and with_reviews is None:
         raise UsageError("--reviews-model needs --with-reviews")
     roles.check()
@@ -135,15 +138,13 @@ class _Job:
 
     def _read(self) -> tuple[LabelledTable, AddedReviews | None]:
         """Return the rows of the table and, if there is a review queue, what its answers added to them."""
-        from recuse.files.names import source_name
-        from recuse.files.tables import read_table
-
-        frame = read_table(self.data, encoding=self.encoding)
-        table = labelled_table(frame, self.roles, source_name(self.data))
-        for name in set(row_counters(frame)) & set(table.X.columns) - {self.roles.cost}:
-            self.printer.warn(
-                f"column {name!r} numbers the rows, so new rows are outside its range: leave it out by --drop"
-            )
+        frame = read_rows(self.data, self.encoding)
+        table = training_table(frame, self.roles, source_name(self.data))
+        for name in table.X.columns:
+            if name != self.roles.cost and _numbers_rows(frame[name]):
+                self.printer.warn(
+                    f"column {name!r} numbers the rows, so new rows are outside its range: leave it out by --drop"
+                )
         if self.reviews is None:
             return table, None
         added = add_reviews(table, self.roles, self.reviews, self.reviews_model)
@@ -156,37 +157,49 @@ class _Job:
 
     def _divided(self, table: LabelledTable) -> tuple[LabelledTable, LabelledTable | None]:
         """Return the training rows and the rows to test on, if there are any."""
-        from recuse.files.names import source_name
-        from recuse.files.tables import read_table, write_table
-
-        settings = self.settings
+        settings, roles = self.settings, self.roles
         if settings.test is not None:
-            other = read_table(settings.test, encoding=self.encoding, text_columns=text_columns(table.X))
-            return table, table_to_test(other, self.roles, source_name(settings.test))
+            text = [name for name in table.X.columns if table.X[name].dtype.kind not in "iufcMm"]
+            other = read_rows(settings.test, self.encoding, text)
+            dropped = (*roles.dropped, *([] if roles.groups is None else [roles.groups]))
+            needed = replace(roles, groups=None, dropped=tuple(name for name in dropped if name in other.columns))
+            return table, training_table(other, needed, source_name(settings.test))
         if settings.held_share == 0:
             return table, None
-        table, rest = split_rows(table, settings.held_share, settings.seed)
+        table, rest = table.split(settings.held_share, settings.seed)
         if settings.test_rows is not None:
-            write_table(rest.to_frame(), str(settings.test_rows))
+            import pandas as pd
+
+            from recuse.files.tables import write_table
+
+            parts = (rest.X, rest.y, rest.groups, rest.weights)
+            write_table(pd.concat([part for part in parts if part is not None], axis=1), str(settings.test_rows))
         return table, rest
 
     def _kinds(self, table: LabelledTable) -> dict[str, int]:
-        return kinds_of(table.X.drop(columns=self.roles.cost or [], errors="ignore"))
+        """Count the features of each kind, in words."""
+        from recuse.tabular.schema import kind_of
+
+        counts: dict[str, int] = {}
+        for name in table.X.columns.drop(self.roles.cost or [], errors="ignore"):
+            kind = _KINDS[kind_of(table.X[name])] if table.X[name].notna().any() else "empty"
+            counts[kind] = counts.get(kind, 0) + 1
+        return counts
 
     def _describe(self, table: LabelledTable, added: AddedReviews | None) -> None:
-        kinds, names = self._kinds(table), short(list(self.roles.targets))
+        kinds, target = self._kinds(table), self.roles.target
         listed = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         left_out = f"; {counted(table.left_out, 'row')} without a target left out" if table.left_out else ""
         facts = {
             "data": f"{table.source}, {counted(len(table), 'training row')}{left_out}",
-            "target": names,
+            "target": target,
             "features": f"{sum(kinds.values())} columns: {listed}",
-            "cost": self.cost.describe(self.settings.loss, names),
+            "cost": self.cost.describe(self.settings.loss, target),
             "method": f"{self.settings.method}, preset {self.settings.preset}, {self.settings.loss} loss",
             "reviews": None if added is None else added.describe(),
             "groups": self.roles.groups,
             "weights": self.roles.weights,
-            "dropped": short([*self.roles.dropped]),
+            "dropped": ", ".join(self.roles.dropped),
         }
         self.printer.facts({name: fact for name, fact in facts.items() if fact})
 
@@ -252,7 +265,7 @@ class _Job:
                 "rows": len(table),
                 "rows_without_target": table.left_out,
                 "columns": self._kinds(table),
-                "targets": list(self.roles.targets),
+                "target": self.roles.target,
                 "cost": self.cost.value,
                 "method": str(self.settings.method),
                 "preset": str(self.settings.preset),
@@ -264,3 +277,8 @@ class _Job:
                 "reviews": None if added is None else added.facts(),
             }
         )
+
+
+def _numbers_rows(column: pd.Series[Any]) -> bool:
+    """Whether a column has whole numbers that grow by one from row to row."""
+    return column.dtype.kind in "iu" and len(column) > 2 and bool((column.diff().iloc[1:] == 1).all())

@@ -14,7 +14,6 @@ import typer
 
 from recuse.cli.printing import Output
 from recuse.inspection.savings import Prices
-from recuse.phrases import counted
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 if TYPE_CHECKING:
@@ -30,13 +29,12 @@ __all__ = [
     "Labelled",
     "Model",
     "SpreadsheetSafe",
-    "Targets",
+    "Target",
+    "check_prices",
     "chosen_cost",
     "command",
-    "flag",
     "given_cost",
     "option",
-    "required_cost",
 ]
 
 
@@ -45,17 +43,9 @@ def option(value: str, text: str, *names: str, **limits: Any) -> Any:
     return typer.Option(*names, metavar=value, help=text, **limits)
 
 
-def flag(name: str, text: str) -> Any:
-    """Return an option without a value."""
-    return typer.Option(name, help=text)
-
-
 Model = Annotated[Path, typer.Argument(help="Model file of recuse fit or recuse.save.")]
-Labelled = Annotated[str, typer.Argument(help="Table with the true targets: CSV, Parquet, Arrow, or -.")]
-Targets = Annotated[
-    list[str] | None,
-    option("COLUMN", "Column with the target, if its name differs from training."),
-]
+Labelled = Annotated[str, typer.Argument(help="Table with the true target: CSV, Parquet, Arrow, or -.")]
+Target = Annotated[str | None, option("COLUMN", "Column with the target, if its name differs from training.")]
 Cost = Annotated[str | None, option("COST", "Cost of a rejection in units of the loss: a number, or column:NAME.")]
 CostMoney = Annotated[
     str | None,
@@ -64,12 +54,12 @@ CostMoney = Annotated[
 Encoding = Annotated[str | None, option("NAME", "Encoding of CSV files that are not UTF-8, such as latin-1.")]
 Certificate = Annotated[int | None, option("N", "Decide by certificate N of the model file, counted from 1.")]
 SpreadsheetSafe = Annotated[
-    bool, flag("--spreadsheet-safe", "Write ' before text of CSV files that spreadsheets would run.")
+    bool, typer.Option("--spreadsheet-safe", help="Write ' before text of CSV files that spreadsheets would run.")
 ]
-Debug = Annotated[bool, flag("--debug", "Show the traceback of an error.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 _SHARED = {
-    "as_json": Annotated[bool, flag("--json", "Print one JSON object instead of messages.")],
-    "quiet": Annotated[bool, flag("--quiet", "Print no messages, only warnings and errors.")],
+    "as_json": Annotated[bool, typer.Option("--json", help="Print one JSON object instead of messages.")],
+    "quiet": Annotated[bool, typer.Option("--quiet", help="Print no messages, only warnings and errors.")],
     "debug": Debug,
 }
 
@@ -86,7 +76,7 @@ def command(run: Callable[..., None]) -> Callable[..., None]:
     @wraps(run)
     def with_shared_options(as_json: bool, quiet: bool, debug: bool, **given: Any) -> None:
         with one_sentence_errors(code=UNUSABLE, debug=debug, as_json=as_json):
-            run(Output(as_json, quiet), **given)
+            run(Output(as_json, silent=as_json or quiet), **given)
 
     own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
     shared = [
@@ -168,67 +158,27 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def required_cost(cost: str | None, money: str | None, loss: str) -> GivenCost:
-    """Read --cost and --cost-money for a fit, which needs one of them."""
-    if money is not None and cost is None and loss != "squared":
-        raise _money_error("--loss squared", loss)
-    given = given_cost(cost, money)
-    if given is None:
+def check_prices(given: GivenCost | None, model: ServedModel) -> None:
+    """Raise an error for prices, which are those of squared errors, and a model of another loss."""
+    if given is not None and given.prices is not None and model.loss_.name != "squared":
         raise UsageError(
-            "the cost of a rejection is missing: give --cost, such as --cost 6 or --cost column:NAME, "
-            "or --cost-money error=10,error_cost=50,review_cost=18"
+            f"--cost-money needs a model of the squared loss, got {model.loss_.name!r}: "
+            "give --cost in units of that loss"
         )
-    return given
 
 
 def chosen_cost(model: ServedModel, given: GivenCost | None, certificate: int | None = None) -> GivenCost:
-    """Return the cost for decisions: the one that is given, or that of the certificate, or that of the model.
-
-    Parameters
-    ----------
-    model : ServedModel
-    given : GivenCost or None
-    certificate : int, optional
-        Number of the certificate to decide by, counted from 1.
+    """Return the cost for decisions about rows with a target: that which is given, of the certificate, or the model's.
 
     Raises
     ------
-    UsageError
+    UsageError, ValueError
         If there is no cost, or if it does not fit the model or the certificate.
     """
-    if given is not None and given.prices is not None and model.loss_.name != "squared":
-        raise _money_error("a model of the squared loss", model.loss_.name)
-    if certificate is not None:
-        given = _certified_cost(model, given, certificate)
-    if given is None:
-        if model.experts:
-            raise UsageError("the model defers rows to experts, whose fees are the costs: use recuse predict")
-        if model.cost_ is None:
-            raise UsageError("the model has no cost of its own: give --cost, a number or column:NAME")
-        given = GivenCost(model.cost_)
-    if model.cost_range_ is not None and not isinstance(given.value, str):
-        low, high = model.cost_range_
-        if not low <= given.value <= high:
-            raise ValueError(f"--cost must be from {low:g} to {high:g}, as in training, got {given.value:g}")
-    return given
+    from recuse.scoring import plan
 
-
-def _certified_cost(model: ServedModel, given: GivenCost | None, number: int) -> GivenCost:
-    """Return the cost of a certificate; raise an error if another one is given."""
-    certificates = model.certificates
-    if not 1 <= number <= len(certificates):
-        held = counted(len(certificates), "certificate")
-        raise UsageError(f"--certificate must be the number of a certificate, the model file has {held}, got {number}")
-    cost = certificates[number - 1].cost
-    if cost is None:
-        if given is None or given.column is None:
-            raise UsageError(f"certificate {number} is for one cost per row: give --cost column:NAME")
-        return given
-    if given is not None and given.value != cost:
-        texts = [f"column:{each}" if isinstance(each, str) else f"{each:g}" for each in (cost, given.value)]
-        raise UsageError(f"--cost must be {texts[0]}, which certificate {number} is for, got {texts[1]}")
-    return given or GivenCost(cost)
-
-
-def _money_error(needed: str, loss: str) -> UsageError:
-    return UsageError(f"--cost-money needs {needed}, got {loss!r}: give --cost in units of that loss")
+    check_prices(given, model)
+    value = plan.chosen_cost(model, None if given is None else given.value, certificate)
+    if value is None:
+        raise UsageError("the model defers rows to experts, whose fees are the costs: use recuse predict")
+    return given or GivenCost(value)

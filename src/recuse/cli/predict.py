@@ -6,22 +6,21 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from recuse.cli import options
-from recuse.cli.options import flag, option
-from recuse.cli.printing import Output, escape, table_of
+from recuse.cli.options import option
+from recuse.cli.printing import Output, escape, problem_records, table_of
 from recuse.phrases import counted, short
 from recuse.usage_errors import INTERRUPTED, UsageError, print_error
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from recuse.scoring.file_run import Run
+    from recuse.scoring.plan import Plan
     from recuse.scoring.summary import ScoringSummary
 
 __all__ = ["predict"]
@@ -43,12 +42,13 @@ def predict(
     cost_money: options.CostMoney = None,
     certificate: options.Certificate = None,
     keep: Annotated[list[str] | None, option("COLUMN", "Column of the data to write, too; can be repeated.")] = None,
-    keep_all: Annotated[bool, flag("--keep-all", "Write all columns of the data, too.")] = False,
+    keep_all: Annotated[bool, typer.Option("--keep-all", help="Write all columns of the data, too.")] = False,
     jobs: Annotated[
         int | None, option("N", "Processes; by default one for small files, else all cores.", min=1)
     ] = None,
-    engine: Annotated[str, typer.Option(help="local, or dask for a cluster; see --scheduler.")] = "local",
-    scheduler: Annotated[str | None, option("ADDRESS", "Dask scheduler, such as tcp://127.0.0.1:8786.")] = None,
+    scheduler: Annotated[
+        str | None, option("ADDRESS", "Decide on a Dask cluster, by its scheduler, such as tcp://127.0.0.1:8786.")
+    ] = None,
     encoding: options.Encoding = None,
     spreadsheet_safe: options.SpreadsheetSafe = False,
 ) -> None:
@@ -66,57 +66,48 @@ def predict(
       recuse predict cars.recuse - -o - < new.csv | head
       recuse predict cars.recuse 2024/ -o decisions/ --jobs 8
     """  # noqa: D301
-    target = _Target(output, spreadsheet_safe, jobs, engine, scheduler)
     if output == "-" and printer.as_json:
         raise UsageError("--json and -o - both write to standard output: write the decisions to a file")
     if keep and keep_all:
         raise UsageError("--keep and --keep-all cannot both be given")
+    if scheduler is not None and (jobs is not None or output in (None, "-")):
+        raise UsageError("--scheduler needs -o with a file, and no --jobs: the cluster has its own workers")
+    _check_format(output, spreadsheet_safe=spreadsheet_safe)
     given = options.given_cost(cost, cost_money)
-    target.check()
     printer.to_stderr = output == "-"
+    shown, progress = None, not printer.silent
     with _resumable(data, output, as_json=printer.as_json):
         from recuse.scoring.plan import ModelSource
         from recuse.scoring.run import open_run
 
         source = ModelSource.of(model)
-        served = source.load()
-        defers = served.experts and given is None and certificate is None
-        chosen = None if defers else options.chosen_cost(served, given, certificate).value
-        wanted: Any = {"cost": chosen, "certificate": certificate, "keep": keep or (), "keep_all": keep_all}
-        with open_run(source, data, **wanted, encoding=encoding, spreadsheet_safe=spreadsheet_safe) as run:
-            _decide(run, target, printer)
+        options.check_prices(given, source.load())
+        wanted: Any = {"certificate": certificate, "keep": keep or (), "keep_all": keep_all, "encoding": encoding}
+        wanted |= {"cost": None if given is None else given.value, "spreadsheet_safe": spreadsheet_safe}
+        with open_run(source, data, **wanted) as run:
+            if output is None:
+                summary, shown = run.collect(None if printer.as_json else _SHOWN_ROWS)
+            elif output == "-":
+                sys.stdout.flush()
+                summary = run.write_stream(sys.stdout.buffer, jobs=jobs, progress=progress)
+                sys.stdout.flush()  # here an error has a message
+            else:
+                summary = run.write(output, jobs=jobs, scheduler=scheduler, progress=progress)
+    _print(run.plan, summary, shown, output, printer)
 
 
-@dataclass(frozen=True)
-class _Target:
-    """Where the decisions are written, and by which processes."""
+def _check_format(output: str | None, *, spreadsheet_safe: bool) -> None:
+    """Raise an error for an output without a known ending, or one that is not as the options need it."""
+    from recuse.files.names import file_format
 
-    output: str | None
-    spreadsheet_safe: bool
-    jobs: int | None
-    engine: str
-    scheduler: str | None
-
-    def check(self) -> None:
-        """Raise an error for options that do not fit together."""
-        from recuse.files.names import file_format
-
-        kind, output = "no file", self.output
-        if output is not None:
-            try:
-                kind = "csv" if output.endswith("/") or Path(output).is_dir() else file_format(output)
-            except ValueError as error:
-                raise UsageError(str(error)) from error
-        if self.spreadsheet_safe and kind != "csv":
-            raise UsageError(f"--spreadsheet-safe needs -o with a CSV file, got {output or kind}")
-        if self.engine not in ("local", "dask"):
-            raise UsageError(f"--engine must be local or dask, got {self.engine!r}")
-        if self.engine == "local" and self.scheduler is not None:
-            raise UsageError("--scheduler needs --engine dask")
-        if self.engine == "dask" and self.scheduler is None:
-            raise UsageError("--engine dask needs --scheduler, such as --scheduler tcp://127.0.0.1:8786")
-        if self.engine == "dask" and (self.jobs is not None or output in (None, "-")):
-            raise UsageError("--engine dask needs -o with a file, and no --jobs: the cluster has its own workers")
+    kind = "no file"
+    if output is not None:
+        try:
+            kind = "csv" if output.endswith("/") or Path(output).is_dir() else file_format(output)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    if spreadsheet_safe and kind != "csv":
+        raise UsageError(f"--spreadsheet-safe needs -o with a CSV file, got {output or kind}")
 
 
 @contextmanager
@@ -142,24 +133,33 @@ def _resumable(data: str, output: str | None, *, as_json: bool) -> Iterator[None
             signal.signal(signal.SIGTERM, before)
 
 
-def _decide(run: Run, target: _Target, printer: Output) -> None:
-    """Decide about the rows of a run, and print what was found."""
-    from recuse.cli.tables import print_problems, problem_records
-    from recuse.files.spreadsheets import formula_warning
-
-    plan, output = run.plan, target.output
+def _print(
+    plan: Plan, summary: ScoringSummary, shown: pd.DataFrame | None, output: str | None, printer: Output
+) -> None:
+    """Print what was found."""
     renamed = [name for name, new in zip(plan.keep, plan.kept_as, strict=True) if name != new]
     if renamed:
         names = short(renamed, 10)
         printer.warn(f"columns of the data with the name of a result are written as input_NAME: {names}")
-    summary, shown = _written(run, target, printer)
-    used = {*plan.keep, *(each for each in (plan.cost, run.model.cost_) if isinstance(each, str))}
-    print_problems(summary.problems, used, printer)
+    used = {*plan.keep, *(each for each in (plan.cost, plan.model.load().cost_) if isinstance(each, str))}
+    printer.problems(summary.problems, used)
     if summary.formula_cells and not plan.spreadsheet_safe:
+        from recuse.files.spreadsheets import formula_warning
+
         printer.warn(formula_warning(summary.formula_cells))
     if shown is not None and not printer.silent:
         printer.say(_first_rows(shown, summary.rows))
-    _summarise(summary, plan.certificate, output, printer)
+    low, high = summary.lowest_cost, summary.highest_cost
+    cost = f"cost {low:g}" if low == high else f"costs from {low:g} to {high:g}"
+    by = "" if plan.certificate is None else f" by certificate {plan.certificate}"
+    if summary.resumed_rows:
+        printer.say(f"An earlier run had finished {counted(summary.resumed_rows, 'row')}.")
+    printer.say(
+        f"{counted(summary.rows, 'row')} at {cost}{by}: [bold green]{summary.accepted:,} accepted[/], "
+        f"[bold]{summary.rejected:,} rejected[/] ({summary.rejection_rate:.0%})."
+    )
+    if output is not None and output != "-":
+        printer.say(f"The decisions are in [bold]{escape(output)}[/].")
     printer.finish(
         {
             "rows": summary.rows,
@@ -175,19 +175,6 @@ def _decide(run: Run, target: _Target, printer: Output) -> None:
     )
 
 
-def _written(run: Run, target: _Target, printer: Output) -> tuple[ScoringSummary, pd.DataFrame | None]:
-    """Return the summary and, without an output, the decisions to show: all for JSON, else the first ones."""
-    if target.output is None:
-        return run.collect(None if printer.as_json else _SHOWN_ROWS)
-    if target.output == "-":
-        sys.stdout.flush()
-        summary = run.write_stream(sys.stdout.buffer, jobs=target.jobs, progress=not printer.silent)
-        sys.stdout.flush()  # here an error has a message
-        return summary, None
-    engine: Any = {"jobs": target.jobs, "engine": target.engine, "scheduler": target.scheduler}
-    return run.write(target.output, **engine, progress=not printer.silent), None
-
-
 def _first_rows(result: pd.DataFrame, rows: int) -> Any:
     names = [escape(str(name)) for name in result.columns]
     lines = [([_cell(value) for value in row], None) for row in result.head(_SHOWN_ROWS).itertuples(index=False)]
@@ -200,17 +187,3 @@ def _cell(value: Any) -> str:
     if value is True or value is False or type(value).__name__ == "bool":
         return "[green]yes[/]" if value else "[red]no[/]"
     return escape(f"{value!s:.40}")
-
-
-def _summarise(summary: ScoringSummary, certificate: int | None, output: str | None, printer: Output) -> None:
-    low, high = summary.lowest_cost, summary.highest_cost
-    cost = f"cost {low:g}" if low == high else f"costs from {low:g} to {high:g}"
-    by = "" if certificate is None else f" by certificate {certificate}"
-    if summary.resumed_rows:
-        printer.say(f"An earlier run had finished {counted(summary.resumed_rows, 'row')}.")
-    printer.say(
-        f"{counted(summary.rows, 'row')} at {cost}{by}: [bold green]{summary.accepted:,} accepted[/], "
-        f"[bold]{summary.rejected:,} rejected[/] ({summary.rejection_rate:.0%})."
-    )
-    if output is not None and output != "-":
-        printer.say(f"The decisions are in [bold]{escape(output)}[/].")

@@ -16,9 +16,12 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from recuse.inspection.savings import Prices, better_alternative, saved_per_row
+from recuse.phrases import counted, short
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from recuse.model_file.table_report import TableProblem
 
 __all__ = [
     "Output",
@@ -29,6 +32,7 @@ __all__ = [
     "leaderboard_records",
     "leaderboard_table",
     "plain",
+    "problem_records",
     "saved_facts",
     "savings_sentence",
     "size_of",
@@ -47,6 +51,12 @@ _MEANINGS = {
     "false_rejection_rate": "share rejected of the rows whose loss is below their cost",
     "false_acceptance_rate": "share accepted of the rows whose loss is at least their cost",
 }
+_PROBLEMS = {
+    "wrong type": "{rows} with {example!r} where training had {expected}",
+    "new category": "{rows} with a category that training did not have, such as {example!r}",
+    "new missing value": "{rows} without a value, which training always had",
+    "outside the training range": "{rows} outside the training range {expected}, such as {example}",
+}
 _LEADERBOARD = ("part", "name", "weight", "rcr_loss", "note")
 _PARTS = {"blend": "blend", "regressor": "regressor", "risk": "risk model"}
 
@@ -59,21 +69,16 @@ class Output:
     ----------
     as_json : bool
         Print one JSON object to standard output instead of messages.
-    quiet : bool
+    silent : bool
         Print no messages, only warnings.
     to_stderr : bool
         Print messages to standard error, since standard output is for the data.
     """
 
     as_json: bool = False
-    quiet: bool = False
+    silent: bool = False
     to_stderr: bool = False
     warned: list[str] = field(default_factory=list)
-
-    @property
-    def silent(self) -> bool:
-        """Whether messages are left out."""
-        return self.as_json or self.quiet
 
     def say(self, message: RenderableType = "") -> None:
         """Print a message or a table; text may have the markup of Rich."""
@@ -95,6 +100,18 @@ class Output:
         self.warned.append(message)
         if not self.as_json:
             typer.echo(f"warning: {message}", err=True)
+
+    def problems(self, problems: Iterable[TableProblem], used: Collection[str]) -> None:
+        """Print each problem of a table as one line; `used` are columns that are not features but have another use."""
+        ignored = []
+        for each in problems:
+            if each.problem in _PROBLEMS:
+                facts = {**vars(each), "rows": counted(each.rows, "row")}
+                self.warn(f"column {each.column}: {_PROBLEMS[each.problem].format(**facts)}")
+            elif each.column not in used:
+                ignored.append(str(each.column))
+        if ignored:
+            self.say(f"Columns that the model does not use: {escape(short(ignored, 10))}.")
 
     @contextmanager
     def warnings_as_lines(self) -> Iterator[None]:
@@ -134,6 +151,11 @@ def plain(value: Any) -> Any:
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas is not imported for this
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def problem_records(problems: Iterable[TableProblem]) -> list[dict[str, Any]]:
+    """Return the problems of a table as plain records."""
+    return [dict(vars(problem)) for problem in problems]
 
 
 def size_of(path: Path) -> str:

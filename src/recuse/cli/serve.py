@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from recuse.cli import options
-from recuse.cli.options import flag, option
+from recuse.cli.options import option
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
 __all__ = ["serve"]
@@ -44,7 +44,7 @@ def serve(
         option("FILE", "TOML file with keys by role, [score], [review], [metrics] and [admin], and by name."),
     ] = None,
     insecure: Annotated[
-        bool, flag("--insecure", "Listen at an address that others can reach without any key.")
+        bool, typer.Option("--insecure", help="Listen at an address that others can reach without any key.")
     ] = False,
     allowed_hosts: Annotated[
         list[str] | None, option("NAME", "Name that requests may use for this service; can be repeated.")

@@ -1,17 +1,18 @@
-"""Tables of users: rows with targets, to fit a model to or to apply a saved model to."""
+"""Tables of users: rows with a target, to fit a model to or to apply a saved model to."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recuse.cli.options import GivenCost
 from recuse.cli.printing import Output, escape
+from recuse.files.names import source_name
 from recuse.phrases import counted, short
-from recuse.scoring.data_rows import data_rows
 from recuse.tabular.column_checks import (
     check_cells,
     check_column,
@@ -29,37 +30,27 @@ if TYPE_CHECKING:
     from recuse.decision import Decision
     from recuse.model_file.served import ServedModel
     from recuse.model_file.table_report import TableProblem
+    from recuse.reviews.learning import AnsweredRows
 
 __all__ = [
+    "AddedReviews",
     "LabelledTable",
     "Roles",
+    "add_reviews",
     "decide",
-    "kinds_of",
-    "labelled_table",
-    "print_problems",
-    "problem_records",
     "read_labelled",
-    "row_counters",
-    "split_rows",
-    "table_to_test",
-    "text_columns",
+    "read_rows",
+    "training_table",
 ]
 
-_KINDS = {"number": "numbers", "date": "dates or times", "category": "categories"}
-_ROLES = {"targets": "--target", "cost": "--cost", "groups": "--groups", "weights": "--weights", "dropped": "--drop"}
-_PROBLEMS = {
-    "wrong type": "{rows} with {example!r} where training had {expected}",
-    "new category": "{rows} with a category that training did not have, such as {example!r}",
-    "new missing value": "{rows} without a value, which training always had",
-    "outside the training range": "{rows} outside the training range {expected}, such as {example}",
-}
+_ROLES = {"target": "--target", "cost": "--cost", "groups": "--groups", "weights": "--weights", "dropped": "--drop"}
 
 
 @dataclass(frozen=True)
 class Roles:
     """The names of the columns of a training table that are not features."""
 
-    targets: tuple[str, ...]
+    target: str
     cost: str | None = None
     groups: str | None = None
     weights: str | None = None
@@ -67,8 +58,6 @@ class Roles:
 
     def check(self) -> None:
         """Raise an error if a column has two roles."""
-        if len(set(self.targets)) < len(self.targets):
-            raise UsageError(f"--target must be given once for each column, got {short(list(self.targets))}")
         given = {option: getattr(self, role) or () for role, option in _ROLES.items()}
         _check_roles({option: [names] if isinstance(names, str) else names for option, names in given.items()})
 
@@ -91,7 +80,7 @@ class LabelledTable:
     ----------
     X : DataFrame
         The features and, if there is one, the column of the cost; for a saved model, the rows as the model reads them.
-    y : Series or DataFrame
+    y : Series
     source : str
         Name of the table in messages.
     left_out : int
@@ -122,18 +111,22 @@ class LabelledTable:
     def __len__(self) -> int:
         return len(self.X)
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return all columns as one table."""
+    def split(self, share: float, seed: int) -> tuple[LabelledTable, LabelledTable]:
+        """Hold out a share of the rows, or of the groups, at random."""
+        import numpy as np
         import pandas as pd
 
-        parts = (self.X, self.y, self.groups, self.weights)
-        table: pd.DataFrame = pd.concat([part for part in parts if part is not None], axis=1)
-        return table
-
-    def take(self, rows: Any) -> LabelledTable:
-        """Return some of the rows, by a mask."""
-        columns = {name: getattr(self, name) for name in ("X", "y", "groups", "weights", "judge_weights")}
-        return replace(self, **{name: column[rows] for name, column in columns.items() if column is not None})
+        units = np.arange(len(self)) if self.groups is None else pd.factorize(self.groups)[0]
+        count = int(units.max()) + 1
+        held_count = round(share * count)
+        if not 0 < held_count < count:
+            what = "rows" if self.groups is None else "groups"
+            raise ValueError(f"{count} {what} are too few to hold out a share of {share:g} for the test")
+        held = np.isin(units, np.random.default_rng(seed).permutation(count)[:held_count])
+        names = ("X", "y", "groups", "weights", "judge_weights")
+        columns = {name: column for name in names if (column := getattr(self, name)) is not None}
+        training, rest = ({name: column[rows] for name, column in columns.items()} for rows in (~held, held))
+        return replace(self, **training), replace(self, **rest)
 
     def columns_of_groups(self, names: Sequence[str]) -> pd.DataFrame | None:
         """Return columns of the file by which rows are grouped; None without names."""
@@ -147,15 +140,24 @@ class LabelledTable:
         return f"{counted(len(self), 'row')} of {escape(self.source)}{note}"
 
 
-def labelled_table(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTable:
+def read_rows(path: str, encoding: str | None, text_columns: Iterable[str] = ()) -> pd.DataFrame:
+    """Read a table whose rows have the numbers that errors count by."""
+    from recuse.dataframes import file_rows
+    from recuse.files.tables import read_table
+
+    frame = read_table(path, encoding=encoding, text_columns=text_columns)
+    return frame.set_axis(file_rows(len(frame)), axis=0)
+
+
+def training_table(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTable:
     """Divide a training table by the roles of its columns, and leave out rows without a target."""
     for role, name in (("cost", roles.cost), ("groups", roles.groups), ("weights", roles.weights)):
         if name is not None:
             check_column(frame, name, f"{role} column", source)
     for name in roles.dropped:
         check_column(frame, name, "column to drop", source)
-    y, known = _targets(frame, roles.targets, source)
-    others = {*roles.targets, *roles.dropped, roles.groups, roles.weights}
+    y, known = _target(frame, roles.target, source)
+    others = {roles.target, *roles.dropped, roles.groups, roles.weights}
     features = [name for name in frame.columns if name not in others]
     if not set(features) - {roles.cost}:
         raise ValueError(f"{source} has no columns for features")
@@ -164,74 +166,23 @@ def labelled_table(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTa
         X[roles.cost] = costs_of(rows, roles.cost, source)
     check_finite(X, [name for name in features if name != roles.cost], source)
     weights = None if roles.weights is None else not_negative(rows, roles.weights, "weights column", source)
-    groups = None if roles.groups is None else _complete(frame[roles.groups], source)[known]
+    groups = None if roles.groups is None else frame[roles.groups]
+    if groups is not None and groups.isna().any():
+        gaps = counted(int(groups.isna().sum()), "missing value")
+        raise ValueError(f"the groups column {groups.name!r} of {source} has {gaps}")
+    groups = None if groups is None else groups.astype(str)[known]
     return LabelledTable(X, y, source, int((~known).sum()), groups=groups, weights=weights)
 
 
-def table_to_test(frame: pd.DataFrame, roles: Roles, source: str) -> LabelledTable:
-    """Divide a table to test on, which needs no columns of groups and no columns that are dropped."""
-    given = (*roles.dropped, *([] if roles.groups is None else [roles.groups]))
-    unused = tuple(name for name in given if name in frame.columns)
-    return labelled_table(frame, replace(roles, groups=None, dropped=unused), source)
-
-
-def _targets(frame: pd.DataFrame, names: Sequence[str], source: str) -> tuple[Any, Any]:
-    """Return the targets of the rows that have them, a Series or, of several targets, a DataFrame; and these rows."""
-    import pandas as pd
-
-    for name in names:
-        check_column(frame, name, "target", source)
-    y = pd.DataFrame({name: numbers_of(frame, name, "target", source) for name in names})
-    for name in names:
-        check_cells(y[name], y[name].abs() == math.inf, f"the target {name!r} of {source} must be finite")
-    known = y.notna().all(axis=1)
+def _target(frame: pd.DataFrame, name: str, source: str) -> tuple[Any, Any]:
+    """Return the target of the rows that have one, and which these are."""
+    check_column(frame, name, "target", source)
+    y = numbers_of(frame, name, "target", source)
+    check_cells(y, y.abs() == math.inf, f"the target {name!r} of {source} must be finite")
+    known = y.notna()
     if not known.any():
-        raise ValueError(f"no row of {source} has a target in {short(list(names))}")
-    return (y[known] if len(names) > 1 else y.loc[known, names[0]]), known
-
-
-def _complete(column: pd.Series[Any], source: str) -> pd.Series[Any]:
-    gaps = int(column.isna().sum())
-    if gaps:
-        raise ValueError(f"the groups column {column.name!r} of {source} has {counted(gaps, 'missing value')}")
-    return column.astype(str)
-
-
-def split_rows(table: LabelledTable, share: float, seed: int) -> tuple[LabelledTable, LabelledTable]:
-    """Hold out a share of the rows, or of the groups, at random."""
-    import numpy as np
-    import pandas as pd
-
-    units = np.arange(len(table)) if table.groups is None else pd.factorize(table.groups)[0]
-    count = int(units.max()) + 1
-    held_count = round(share * count)
-    if not 0 < held_count < count:
-        what = "rows" if table.groups is None else "groups"
-        raise ValueError(f"{count} {what} are too few to hold out a share of {share:g} for the test")
-    held = np.isin(units, np.random.default_rng(seed).permutation(count)[:held_count])
-    return table.take(~held), table.take(held)
-
-
-def kinds_of(frame: pd.DataFrame) -> dict[str, int]:
-    """Count the columns of each kind, in words."""
-    from recuse.tabular.schema import kind_of
-
-    counts: dict[str, int] = {}
-    for name in frame.columns:
-        kind = _KINDS[kind_of(frame[name])] if frame[name].notna().any() else "empty"
-        counts[kind] = counts.get(kind, 0) + 1
-    return counts
-
-
-def row_counters(frame: pd.DataFrame) -> list[str]:
-    """Return the columns of whole numbers that grow by one from row to row."""
-    whole = [name for name in frame.columns if frame[name].dtype.kind in "iu"]
-    return [name for name in whole if len(frame) > 2 and (frame[name].diff().iloc[1:] == 1).all()]
-
-
-def text_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that are neither numbers nor dates."""
-    return [name for name in frame.columns if frame[name].dtype.kind not in "iufcMm"]
+        raise ValueError(f"no row of {source} has a target in {name}")
+    return y[known], known
 
 
 def read_labelled(
@@ -240,12 +191,14 @@ def read_labelled(
     cost: GivenCost,
     printer: Output,
     *,
-    targets: Sequence[str] | None = None,
+    target: str | None = None,
     used: Sequence[str] = (),
     encoding: str | None = None,
     options: tuple[str, str] = ("--target", "--group"),
 ) -> LabelledTable:
-    """Read a table with targets for a saved model, and print how it differs from the training rows.
+    """Read a table with a target for a saved model, and print how it differs from the training rows.
+
+    Cells of categories and dates stay text, as the model reads them.
 
     Parameters
     ----------
@@ -254,58 +207,37 @@ def read_labelled(
         Path of the table.
     cost : GivenCost
     printer : Output
-    targets : sequence of str, optional
-        Names of the target columns, if they differ from training.
+    target : str, optional
+        Name of the target, if it differs from training.
     used : sequence of str
         Other columns that are used, such as those of groups. The model may read them too.
     encoding : str, optional
     options : pair of str
-        The options that give the targets and the used columns, for errors.
+        The options that give the target and the used columns, for errors.
     """
-    from recuse.files.names import source_name
     from recuse.model_file.table_report import table_report
     from recuse.scoring.plan import table_schema
 
-    names, source = _target_names(model, targets, options[0]), source_name(data)
+    schema, source = table_schema(model), source_name(data)
+    names = [target] if target is not None else model.info()["targets"]["names"]
+    if not names:
+        raise UsageError(f"the model file has no name of the target: give {options[0]}")
     _check_roles({options[0]: names, "--cost": [] if cost.column is None else [cost.column]})
     _check_roles({options[0]: names, options[1]: used})
-    table = _read_table(model, data, encoding)
-    y, known = _targets(table, names, source)
+    table = read_rows(data, encoding, [str(column.name) for column in schema.used if column.kind != "number"])
+    y, known = _target(table, names[0], source)
     table = table[known]
-    row_cost = cost.value if cost.column is None else _costs(model, table, cost.column, source)
+    row_cost: Any = cost.value
+    if cost.column is not None:
+        check_column(table, cost.column, "cost column", source)
+        row_cost = costs_of(table, cost.column, source)
+        if model.cost_range_ is not None:
+            check_range(row_cost, *model.cost_range_, f"the cost column {cost.column!r} of {source}")
     other = {*names, *(each for each in (cost.value, model.cost_) if isinstance(each, str))}
     X = _as_read(model, table, other, used, source)
-    problems = table_report(table_schema(model), X)
-    print_problems(problems, {*other, *used}, printer)
+    problems = table_report(schema, X)
+    printer.problems(problems, {*other, *used})
     return LabelledTable(X, y, source, int((~known).sum()), row_cost, cells=table, problems=problems)
-
-
-def _target_names(model: ServedModel, given: Sequence[str] | None, option: str) -> list[str]:
-    stored: Any = model.info()["targets"]
-    if given is None and stored["names"] is None:
-        raise UsageError(f"the model file has no name of the target: give {option}")
-    names = list(given or stored["names"])
-    if len(names) != stored["count"]:
-        raise UsageError(f"{option} must be given {counted(stored['count'], 'time')}, once for each target")
-    return names
-
-
-def _read_table(model: ServedModel, path: str, encoding: str | None) -> pd.DataFrame:
-    """Read a table; cells of categories and dates stay text, as the model reads them."""
-    from recuse.files.tables import read_table
-    from recuse.scoring.plan import table_schema
-
-    columns = [str(column.name) for column in table_schema(model).used if column.kind != "number"]
-    return read_table(path, encoding=encoding, text_columns=columns)
-
-
-def _costs(model: ServedModel, table: pd.DataFrame, name: str, source: str) -> pd.Series[float]:
-    """Return the cost of each row; raise an error if the column is missing or holds anything else."""
-    check_column(table, name, "cost column", source)
-    values = costs_of(table, name, source)
-    if model.cost_range_ is not None:
-        check_range(values, *model.cost_range_, f"the cost column {name!r} of {source}")
-    return values
 
 
 def _as_read(
@@ -332,8 +264,8 @@ def _as_read(
 
 
 def decide(model: ServedModel, table: LabelledTable, certificate: int | None = None) -> Decision:
-    """Decide about rows, by a certificate if its number is given; errors count the rows from 1, without the header."""
-    with data_rows(), warnings.catch_warnings():
+    """Decide about rows, by a certificate if its number is given."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the problems of the table have these
         if certificate is None:
             return model.decide(table.X, cost=table.cost)
@@ -342,19 +274,121 @@ def decide(model: ServedModel, table: LabelledTable, certificate: int | None = N
         return certified.decide(table.X, cost=None if known else table.cost)
 
 
-def print_problems(problems: list[TableProblem], used: set[str], printer: Output) -> None:
-    """Print each problem as one line; `used` are columns that are not features but have another use."""
-    from recuse.model_file.table_report import IGNORED_COLUMN
+@dataclass(frozen=True)
+class AddedReviews:
+    """What answers added to a training table.
 
-    for problem in problems:
-        if problem.problem != IGNORED_COLUMN:
-            facts = {**asdict(problem), "rows": counted(problem.rows, "row")}
-            printer.warn(f"column {problem.column}: {_PROBLEMS[problem.problem].format(**facts)}")
-    ignored = [str(each.column) for each in problems if each.problem == IGNORED_COLUMN and each.column not in used]
-    if ignored:
-        printer.say(f"Columns that the model does not use: {escape(short(ignored, 10))}.")
+    Attributes
+    ----------
+    table : LabelledTable
+        The rows of the table, then the answered ones; with weights to fit by, and weights to judge by.
+    model : str
+        Name of the model in the queue.
+    rejected, accepted : int
+        Numbers of answered rows.
+    weight, fit_weight : float
+        Largest weight of an answered row, and the same after the cap.
+    effective_rows : float
+        Rows of equal weight that all rows count as.
+    """
+
+    table: LabelledTable
+    model: str
+    rejected: int
+    accepted: int
+    weight: float
+    fit_weight: float
+    effective_rows: float
+
+    def facts(self) -> dict[str, Any]:
+        """Return all but the table as plain values."""
+        return {name: fact for name, fact in vars(self).items() if name != "table"}
+
+    def describe(self) -> str:
+        """Return the numbers in words."""
+        cap = f", capped at {self.fit_weight:.3g}" if self.fit_weight < self.weight else ""
+        return (
+            f"{counted(self.rejected + self.accepted, 'answer')} of model {self.model}: {self.rejected:,} rejected "
+            f"rows with weight 1, {self.accepted:,} accepted rows with weights up to {self.weight:.3g}{cap}; "
+            f"all rows count as {self.effective_rows:,.0f} of equal weight"
+        )
 
 
-def problem_records(problems: list[TableProblem]) -> list[dict[str, Any]]:
-    """Return the problems as plain records."""
-    return [asdict(problem) for problem in problems]
+def add_reviews(table: LabelledTable, roles: Roles, path: Path, model: str | None) -> AddedReviews:
+    """Add the answered rows of a queue to a training table.
+
+    Rows of the table have weight 1, or their own. An answered row has the weight of the rows of the service that it
+    represents; `recuse.reviews.learning.capped` caps the weights for the fit.
+
+    Raises
+    ------
+    ValueError
+        If the queue has no answers, or if the target or columns are not those of the table.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from recuse.reviews.learning import answered_rows, capped, effective_rows
+
+    found = answered_rows(path, model)
+    if found.targets not in (None, [roles.target]):
+        raise ValueError(f"{path} has answers for the target {short(found.targets)}, got --target {roles.target}")
+    own = np.ones(len(table)) if table.weights is None else table.weights.to_numpy(dtype=float)
+    unit = float(own.mean())
+    fit_weight = capped(found.weight, own / unit)
+    y = pd.Series(np.ravel(found.answers), name=roles.target)
+    joined = replace(
+        table,
+        X=pd.concat([table.X, _features(found, table.X, roles, path)], ignore_index=True),
+        y=pd.concat([table.y, y], ignore_index=True),
+        groups=None if table.groups is None else pd.concat([table.groups, _groups(found, roles)], ignore_index=True),
+        weights=pd.Series(np.concatenate([own, unit * fit_weight])),
+        judge_weights=pd.Series(np.concatenate([own, unit * found.weight])),
+    )
+    rejected = int(found.rejected.sum())
+    largest, kept = float(found.weight.max()), float(fit_weight.max())
+    effective = effective_rows(joined.weights.to_numpy())
+    return AddedReviews(joined, found.model, rejected, len(found) - rejected, largest, kept, effective)
+
+
+def _features(found: AnsweredRows, X: pd.DataFrame, roles: Roles, path: Path) -> pd.DataFrame:
+    """Return the columns of the table for the answered rows, with the types of the table."""
+    import pandas as pd
+
+    absent = [name for name in X.columns if name not in found.rows.columns and name != roles.cost]
+    if absent:
+        raise ValueError(
+            f"the rows of {path} have no column {absent[0]!r}, which the model did not read: leave it out by --drop"
+        )
+    columns = {
+        name: pd.Series(found.cost) if name == roles.cost else _conformed(found.rows[name], X[name])
+        for name in X.columns
+    }
+    return pd.DataFrame(columns)
+
+
+def _conformed(cells: pd.Series[Any], example: pd.Series[Any]) -> pd.Series[Any]:
+    """Return cells of JSON with the type of a column of the table; what it cannot hold becomes missing."""
+    import pandas as pd
+
+    from recuse.tabular.schema import Kind, kind_of
+
+    if example.dtype.kind in "iuf":
+        return pd.to_numeric(cells, errors="coerce")
+    if example.dtype.kind == "M":
+        times = pd.to_datetime(cells, errors="coerce", utc=True, format="ISO8601")
+        zone = getattr(example.dtype, "tz", None)
+        return times.dt.tz_localize(None) if zone is None else times.dt.tz_convert(zone)
+    is_text = example.notna().any() and kind_of(example) is Kind.CATEGORY and example.dtype.kind != "b"
+    if not is_text:
+        return cells
+    return cells.map(lambda cell: cell if isinstance(cell, str) or pd.isna(cell) else str(cell))
+
+
+def _groups(found: AnsweredRows, roles: Roles) -> pd.Series[str]:
+    """Return the groups of the answered rows; a row without one is a group of its own."""
+    import pandas as pd
+
+    if roles.groups in found.rows.columns:
+        return found.rows[roles.groups].astype(str)
+    return pd.Series([f"\0review {place}" for place in range(len(found))])

@@ -1,40 +1,29 @@
-"""Decisions about one block of rows, as a pandas or an Arrow table."""
+"""Decisions about blocks of rows, and the tasks of a run, which decide about parts of files and store the results."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recuse.decision import Decision
+from recuse.dataframes import file_rows
+from recuse.files.names import source_name
 from recuse.model_file.served import ServedModel
-from recuse.model_file.table_report import TableProblem
-from recuse.scoring.data_rows import data_rows
+from recuse.scoring.inputs import PartReader, Task
+from recuse.scoring.outputs import encode_part
 from recuse.scoring.plan import Plan, model_columns
-from recuse.scoring.summary import PartSummary
+from recuse.scoring.summary import ScoringSummary
+from recuse.scoring.working_folder import PartStore
 from recuse.tabular.column_checks import check_range, costs_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BlockScorer", "Decided"]
-
-
-@dataclass(frozen=True)
-class Decided:
-    """The decisions about a block.
-
-    Attributes
-    ----------
-    table : DataFrame or pyarrow.Table
-        Kept columns and decisions; of the same library as the block.
-    summary : PartSummary
-    """
-
-    table: Any
-    summary: PartSummary
+__all__ = ["BlockScorer", "Job", "PartRunner"]
 
 
 class BlockScorer:
@@ -53,12 +42,13 @@ class BlockScorer:
             self._certified.check_model()
             self._certified.model_cost(plan.cost)  # raises an error if the certificate is for another
 
-    def decide(self, block: Any, first: int, source: str, kept: Any = None) -> Decided:
-        """Decide about a block.
+    def decide(self, block: Any, first: int, source: str, kept: Any = None) -> tuple[Any, ScoringSummary]:
+        """Decide about a block; return the kept columns with the decisions, and what is known of them.
 
         Parameters
         ----------
         block : DataFrame or pyarrow.Table
+            The returned table is of the same library.
         first : int
             Number of the first row in its file, counted from 0.
         source : str
@@ -66,32 +56,30 @@ class BlockScorer:
         kept : DataFrame, optional
             The columns to keep, if they are not those of the block.
         """
-        import pandas as pd
-
-        index = pd.RangeIndex(first, first + len(block))
-        names = [str(name) for name in (block.columns if isinstance(block, pd.DataFrame) else block.column_names)]
-        columns = model_columns(self.model, names, self.plan.cost, source)
-        cost = self._costs(block, index, source)
-        with data_rows():  # the problems of the reading have what its warnings say
-            reading = self.model.read(block, cost, warn=False, columns=columns, index=index, source=source)
-            decision, expected = self.model.decide_reading(reading, cost)
+        names = [str(name) for name in (block.columns if hasattr(block, "iloc") else block.column_names)]
+        columns, cost = model_columns(self.model, names, self.plan.cost, source), self.plan.cost
+        index = file_rows(len(block), first)
+        given = self._costs(block, cost, index, source) if isinstance(cost, str) else cost
+        # The problems of the reading have what its warnings say.
+        reading = self.model.read(block, given, warn=False, columns=columns, index=index, source=source)
+        decision, expected = self.model.decide_reading(reading, given)
         decision = decision if self._certified is None else self._certified.apply(decision)
         results = decision.to_frame().reset_index(drop=True)
         if expected is not None:
             results["expected_loss"] = expected
         assert reading.comparison is not None
-        summary = _summary(decision, reading.comparison.problems())
-        return Decided(self._table(block if kept is None else kept, results), summary)
+        low, high = float(decision.cost.min()), float(decision.cost.max())
+        counts = len(decision), int(decision.accepted.sum()), low, high
+        return self._table(block if kept is None else kept, results), ScoringSummary(
+            *counts, reading.comparison.problems()
+        )
 
-    def _costs(self, block: Any, index: pd.RangeIndex, source: str) -> float | NDArray[np.float64] | None:
-        """Return the cost or one for each row; raise an error if the column of costs holds anything else."""
-        cost, limits = self.plan.cost, self.model.cost_range_
-        if not isinstance(cost, str):
-            return cost
-        cells = block[[cost]] if hasattr(block, "iloc") else block.select([cost]).to_pandas()
-        values = costs_of(cells.set_axis(index, axis=0), cost, source)
-        if limits is not None:
-            check_range(values, *limits, f"the cost column {cost!r} of {source}")
+    def _costs(self, block: Any, name: str, index: pd.Index[Any], source: str) -> NDArray[np.float64]:
+        """Return the cost of each row; raise an error if the column of costs holds anything else."""
+        cells = block[[name]] if hasattr(block, "iloc") else block.select([name]).to_pandas()
+        values = costs_of(cells.set_axis(index, axis=0), name, source)
+        if self.model.cost_range_ is not None:
+            check_range(values, *self.model.cost_range_, f"the cost column {name!r} of {source}")
         return np.asarray(values, dtype=np.float64)
 
     def _table(self, block: Any, results: pd.DataFrame) -> Any:
@@ -100,16 +88,75 @@ class BlockScorer:
 
         keep, names = list(self.plan.keep), list(self.plan.kept_as)
         if isinstance(block, pd.DataFrame):
-            kept = block[keep].reset_index(drop=True).set_axis(names, axis=1)
-            return pd.concat([kept, results], axis=1)
+            return pd.concat([block[keep].reset_index(drop=True).set_axis(names, axis=1), results], axis=1)
         import pyarrow as pa
 
-        table = block.select(keep).rename_columns(names)
-        for name in results.columns:
-            table = table.append_column(name, pa.array(results[name].to_numpy()))
-        return table.replace_schema_metadata(None)
+        decided = [pa.array(results[name].to_numpy()) for name in results.columns]
+        return pa.table([*block.select(keep).columns, *decided], names=[*names, *results.columns])
 
 
-def _summary(decision: Decision, problems: list[TableProblem]) -> PartSummary:
-    low, high = float(decision.cost.min()), float(decision.cost.max())
-    return PartSummary(len(decision), int(decision.accepted.sum()), low, high, tuple(problems))
+@dataclass(frozen=True)
+class Job:
+    """What all tasks of a run have in common.
+
+    Attributes
+    ----------
+    plan : Plan
+    paths : tuple of str
+        The files to read.
+    columns : tuple of str
+        Columns to read, of Parquet and Arrow files.
+    store : PartStore
+    headers : frozenset of int
+        Numbers of the parts that start a file of the output.
+    """
+
+    plan: Plan
+    paths: tuple[str, ...]
+    columns: tuple[str, ...]
+    store: PartStore
+    headers: frozenset[int] = frozenset({0})
+
+
+class PartRunner:
+    """Decides about the rows of a task and stores each part.
+
+    The model is loaded at the first task, and the reader continues where the last task ended. So each thread has one
+    runner; a pickle calls that of the thread in which it is used.
+
+    Parameters
+    ----------
+    job : Job
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._scorer: BlockScorer | None = None
+        self._reader = PartReader(job.paths, job.columns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial, (_run_in_thread, self.job)
+
+    def __call__(self, task: Task) -> list[tuple[int, ScoringSummary]]:
+        """Return the number and the summary of each part of the task."""
+        job, plan, found = self.job, self.job.plan, []
+        self._scorer = self._scorer or BlockScorer(plan.model.load(), plan)
+        for part in task.parts:
+            block = self._reader.read(part) if task.rows is None else task.rows
+            table, summary = self._scorer.decide(block, part.first, source_name(job.paths[part.file]), task.kept)
+            header, safe = part.number in job.headers, plan.spreadsheet_safe
+            data, formulas = encode_part(table, plan.output, header=header, spreadsheet_safe=safe)
+            summary = replace(summary, formula_cells=formulas)
+            job.store.save(part.number, data, summary)
+            found.append((part.number, summary))
+        return found
+
+
+_of_thread = threading.local()
+
+
+def _run_in_thread(job: Job, task: Task) -> list[tuple[int, ScoringSummary]]:
+    runner: PartRunner | None = getattr(_of_thread, "runner", None)
+    if runner is None or runner.job != job:
+        runner = _of_thread.runner = PartRunner(job)
+    return runner(task)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from recuse.model_file.container import read_bytes
 from recuse.model_file.served import ServedModel, load_with_digest
+from recuse.phrases import counted, short
+from recuse.tabular.column_checks import check_name
 from recuse.tabular.schema import TableSchema
 
 __all__ = ["ModelSource", "Plan", "chosen_cost", "columns_to_read", "kept_names", "model_columns", "table_schema"]
+
+# The models that this process opened last, by checksum.
+_recent: dict[str, ServedModel] = {}
+_MOST_RECENT = 4
 
 
 @dataclass(frozen=True)
@@ -27,12 +32,14 @@ class ModelSource:
     checksum : str
         SHA-256 of the file, or of the header and the graph.
     path : str or None
+        The file; None for a model in memory.
     model : ServedModel or None
+        The model in memory.
     """
 
     checksum: str
     path: str | None = None
-    model: ServedModel | None = field(default=None, compare=False)
+    model: ServedModel | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, model: str | os.PathLike[str] | ServedModel | ModelSource) -> ModelSource:
@@ -42,19 +49,17 @@ class ModelSource:
         if isinstance(model, ServedModel):
             header = json.dumps(model.info(), sort_keys=True, default=str).encode()
             return cls(hashlib.sha256(header + model.onnx_graph()).hexdigest(), None, model)
-        return cls(_loaded(model)[1], str(Path(model).absolute()))
+        return cls(hashlib.sha256(read_bytes(model)).hexdigest(), str(Path(model).absolute()))
 
     def load(self) -> ServedModel:
         """Return the model; raise an error if the file is not the same any more."""
-        if self.model is not None:
-            return self.model
-        served = _recent.get(self.checksum)
-        if served is not None:
-            return served
-        assert self.path is not None
-        served, checksum = _loaded(self.path)
-        if checksum != self.checksum:
-            raise ValueError(f"{self.path} was replaced during the run: start it again")
+        served = self.model or _recent.get(self.checksum)
+        if served is None:
+            assert self.path is not None
+            served, checksum = load_with_digest(self.path)
+            if checksum != self.checksum:
+                raise ValueError(f"{self.path} was replaced during the run: start it again")
+            _keep(checksum, served)
         return served
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -63,32 +68,15 @@ class ModelSource:
         return _unpickled, (self.checksum, *self.model.__reduce__()[1])
 
 
-_recent: dict[str, ServedModel] = {}  # models by checksum, so that a process opens each of them once
-_lock = threading.Lock()
-
-
-def _loaded(path: str | os.PathLike[str]) -> tuple[ServedModel, str]:
-    """Return the model of a file, and the checksum of the file."""
-    checksum = hashlib.sha256(read_bytes(path)).hexdigest()
-    served = _recent.get(checksum)
-    if served is None:
-        served, checksum = load_with_digest(path)
-        _keep(checksum, served)
-    return served, checksum
-
-
 def _keep(checksum: str, model: ServedModel) -> None:
-    with _lock:
-        while len(_recent) >= 4:
-            del _recent[next(iter(_recent))]
-        _recent[checksum] = model
+    for oldest in list(_recent)[: 1 - _MOST_RECENT]:
+        _recent.pop(oldest, None)  # another thread may do the same
+    _recent[checksum] = model
 
 
 def _unpickled(checksum: str, *of_model: Any) -> ModelSource:
-    model = _recent.get(checksum)
-    if model is None:
-        model = ServedModel(*of_model)
-        _keep(checksum, model)
+    model = _recent.get(checksum) or ServedModel(*of_model)
+    _keep(checksum, model)
     return ModelSource(checksum, None, model)
 
 
@@ -124,27 +112,41 @@ class Plan:
     encoding: str | None = None
     spreadsheet_safe: bool = False
 
-    def describe(self) -> dict[str, Any]:
-        """Return all fields as plain values; that of the model is the checksum."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "model": self.model.checksum}
 
-
-def chosen_cost(model: ServedModel, cost: float | str | None, certificate: int | None) -> float | str | None:
+def chosen_cost(
+    model: ServedModel, cost: float | str | None = None, certificate: int | None = None
+) -> float | str | None:
     """Return the cost that is given, or else that of the certificate or of the model: a number or a column.
 
     It is None for a model that defers rows to experts, whose fees are the costs.
+
+    Raises
+    ------
+    ValueError
+        If there is no cost, or if it does not fit the model or the certificate.
     """
     if model.experts and cost is None and certificate is None:
         return None
-    if certificate is not None and not 1 <= certificate <= len(model.certificates):
-        count = len(model.certificates)
-        raise ValueError(f"certificate must be from 1 to {count}, the number in the model file, got {certificate}")
-    if cost is None and certificate is not None:
-        cost = model.certificates[certificate - 1].cost
+    if certificate is not None:
+        held = counted(len(model.certificates), "certificate")
+        if not 1 <= certificate <= len(model.certificates):
+            held = counted(len(model.certificates), "certificate")
+            rule = "certificate must be the number of a certificate"
+            raise ValueError(f"{rule}, the model file has {held}, got {certificate}")
+        certified = model.certificates[certificate - 1].cost
+        if certified is None and not isinstance(cost, str):
+            raise ValueError(f"certificate {certificate} is for one cost per row: give the name of a column as cost")
+        if None not in (cost, certified) and cost != certified:
+            texts = [f"column {each}" if isinstance(each, str) else f"{each:g}" for each in (certified, cost)]
+            raise ValueError(f"cost must be {texts[0]}, which certificate {certificate} is for, got {texts[1]}")
+        cost = certified if cost is None else cost
     chosen = model.cost_ if cost is None else cost
     if chosen is None:
-        raise ValueError("the model has no cost of its own: give cost, a number or the name of a column")
+        raise ValueError("the model has no cost of its own: give a cost, as a number or as the name of a column")
+    if model.cost_range_ is not None and not isinstance(chosen, str):
+        low, high = model.cost_range_
+        if not low <= chosen <= high:
+            raise ValueError(f"cost must be from {low:g} to {high:g}, as in training, got {chosen:g}")
     return chosen if isinstance(chosen, str) else float(chosen)
 
 
@@ -173,8 +175,6 @@ def model_columns(
     source : str
         Name of the table in errors.
     """
-    from recuse.phrases import short
-
     schema = table_schema(model)
     if schema.matrix is not None:
         others = {each for each in (cost, model.cost_) if isinstance(each, str)}
@@ -192,9 +192,12 @@ def model_columns(
 
 
 def columns_to_read(model: ServedModel, plan: Plan, names: Sequence[str], source: str) -> list[str]:
-    """Return the columns of a table that a run needs, in the order of the table."""
+    """Return the columns of a table that a run needs, in the order of the table; raise an error if one is missing."""
+    for name in plan.keep:
+        check_name(names, name, "column to keep", source)
     used = {*model_columns(model, names, plan.cost, source).values(), *plan.keep}
     if isinstance(plan.cost, str):
+        check_name(names, plan.cost, "cost column", source)
         used.add(plan.cost)
     return [name for name in names if name in used]
 

@@ -1,18 +1,39 @@
-"""Decisions about files of any size, given by their paths."""
+"""Decisions about files of any size, as tables, as a stream, or as files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from recuse.files.names import STANDARD_STREAM, source_name
 from recuse.model_file.served import ServedModel
-from recuse.scoring.file_run import Engine, Run
-from recuse.scoring.inputs import open_inputs
-from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names, table_schema
+from recuse.model_file.table_report import IGNORED_COLUMN, TableProblem
+from recuse.progress import progress_bar
+from recuse.scoring.deciding import BlockScorer, Job, PartRunner
+from recuse.scoring.inputs import ArrowInputs, Inputs, PartReader, open_inputs
+from recuse.scoring.outputs import targets_of
+from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names, model_columns, table_schema
+from recuse.scoring.run_key import check_unchanged, input_facts, run_facts
 from recuse.scoring.summary import ScoringSummary
+from recuse.scoring.working_folder import PartStore, working_folder
+from recuse.tasks import run_tasks
 
-__all__ = ["open_run", "score_files"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Run", "open_run", "score_files"]
+
+Results = Generator[tuple[int, ScoringSummary]]
+
+_MOST_JOBS = 1000
+# Processes or threads of a cluster, whose number may change, for the sizes of tasks.
+_ON_CLUSTER = 8
 
 
 def score_files(
@@ -25,7 +46,6 @@ def score_files(
     keep: Sequence[str] = (),
     keep_all: bool = False,
     jobs: int | None = None,
-    engine: Engine = "local",
     scheduler: str | None = None,
     encoding: str | None = None,
     spreadsheet_safe: bool = False,
@@ -55,9 +75,8 @@ def score_files(
         Write all columns of the data, too.
     jobs : int, optional
         Number of processes; by default one for small files, else one for each core.
-    engine : {"local", "dask"}
     scheduler : str, optional
-        Address of the Dask scheduler. Its workers must have the same files under the same paths.
+        Address of a Dask scheduler whose workers decide; they must have the same files under the same paths.
     encoding : str, optional
         Encoding of a CSV file, UTF-8 by default.
     spreadsheet_safe : bool, default=False
@@ -103,7 +122,7 @@ def score_files(
         encoding=encoding,
         spreadsheet_safe=spreadsheet_safe,
     ) as run:
-        return run.write(os.fspath(output), jobs=jobs, engine=engine, scheduler=scheduler, progress=progress)
+        return run.write(os.fspath(output), jobs=jobs, scheduler=scheduler, progress=progress)
 
 
 @contextmanager
@@ -127,13 +146,161 @@ def open_run(
     value = chosen_cost(served, cost, certificate)
     with open_inputs(os.fspath(source), encoding) as inputs:
         kept = tuple(inputs.names if keep_all else dict.fromkeys(keep))
-        plan = Plan(
-            origin,
-            value,
-            certificate,
-            kept,
-            kept_names(kept, list(served.result_types)),
-            encoding=encoding,
-            spreadsheet_safe=spreadsheet_safe,
-        )
+        names = kept_names(kept, list(served.result_types))
+        texts: Any = {"encoding": encoding, "spreadsheet_safe": spreadsheet_safe}
+        plan = Plan(origin, value, certificate, kept, names, **texts)
         yield Run(os.fspath(source), plan, served, inputs, inputs.columns(served, plan))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run whose files are open.
+
+    Attributes
+    ----------
+    source : str
+    plan : Plan
+    model : ServedModel
+    inputs : ArrowInputs or CsvInputs
+    columns : tuple of str
+        Columns to read.
+    """
+
+    source: str
+    plan: Plan
+    model: ServedModel
+    inputs: Inputs
+    columns: tuple[str, ...]
+
+    def collect(self, most: int | None = None) -> tuple[ScoringSummary, pd.DataFrame]:
+        """Decide in this process, and return the summary with the first rows, or all of them, as a pandas table."""
+        import pandas as pd
+
+        scorer, reader = BlockScorer(self.model, self.plan), PartReader(self.inputs.paths, self.columns)
+        tables: list[pd.DataFrame] = []
+        tally = _Tally(self)
+        for task in self.inputs.tasks(self.plan, self.columns, 1, set()):
+            for part in task.parts:
+                block = reader.read(part) if task.rows is None else task.rows
+                source = source_name(self.inputs.paths[part.file])
+                table, summary = scorer.decide(block, part.first, source, task.kept)
+                wanted = None if most is None else max(0, most - tally.total.rows)
+                tables.append((table if hasattr(table, "iloc") else table.to_pandas())[:wanted])
+                tally.add(part.number, summary)
+        return tally.summary(""), pd.concat(tables, ignore_index=True)
+
+    def write(
+        self, output: str, *, jobs: int | None = None, scheduler: str | None = None, progress: bool = False
+    ) -> ScoringSummary:
+        """Decide about all rows and write the decisions; the parameters are those of `score_files`."""
+        targets = targets_of(output, self.source, self.inputs.paths)
+        if self.plan.spreadsheet_safe and targets.kind in ("parquet", "arrow"):
+            raise ValueError(f"spreadsheet_safe needs an output of CSV, got {targets.kind} for {output}")
+        plan, read = replace(self.plan, output=targets.kind), (len(self.columns), len(self.inputs.names))
+        inputs = [] if self.source == STANDARD_STREAM else input_facts(self.inputs.paths)
+        facts = run_facts(plan, inputs, read, folder=targets.is_folder)
+        parts = self.inputs.parts(self.columns) if isinstance(self.inputs, ArrowInputs) else []
+        files = {part.number: part.file for part in parts}
+        starts = {file: number for number, file in reversed(files.items())} if targets.is_folder else {}
+        with working_folder(targets.place, facts, targets.mode) as store:
+            job = self._job(plan, store, frozenset({0, *starts.values()}))
+            tally = _Tally(self, store.finished())
+            with closing(self._results(job, set(tally.done), jobs, scheduler)) as results:
+                numbers = tally.counted(in_order(results, tally.done), show=progress)
+                placed = ((files.get(number, 0), number) for number in numbers)
+                drafts = targets.drafts(store, placed)
+            check_unchanged(inputs)
+            targets.publish(drafts)
+            return tally.summary(output)
+
+    def write_stream(self, file: BinaryIO, *, jobs: int | None = None, progress: bool = False) -> ScoringSummary:
+        """Decide about all rows and write the decisions as CSV, each part when those before it are written."""
+        with TemporaryDirectory(prefix="recuse-") as folder:
+            store, tally = PartStore(Path(folder)), _Tally(self)
+            job = self._job(replace(self.plan, output="csv"), store)
+            with closing(self._results(job, set(), jobs)) as results:
+                for number in tally.counted(in_order(results, {}), show=progress):
+                    file.write(store.path(number).read_bytes())
+                    store.path(number).unlink()
+            return tally.summary(STANDARD_STREAM)
+
+    def _job(self, plan: Plan, store: PartStore, headers: frozenset[int] = frozenset({0})) -> Job:
+        """Return what all tasks have in common, with paths for processes that may run in other folders."""
+        paths = [path if path == STANDARD_STREAM else str(Path(path).absolute()) for path in self.inputs.paths]
+        return Job(plan, tuple(paths), self.columns, store, headers)
+
+    def _results(self, job: Job, done: set[int], jobs: int | None, scheduler: str | None = None) -> Results:
+        if jobs is not None and not 1 <= jobs <= _MOST_JOBS:
+            raise ValueError(f"jobs must be from 1 to {_MOST_JOBS:,}, got {jobs:,}")
+        count = jobs or (_cores() if self.inputs.is_large else 1)
+        count = count if scheduler is None else _ON_CLUSTER
+        tasks = self.inputs.tasks(job.plan, self.columns, count, done)
+        with closing(run_tasks(PartRunner(job), tasks, jobs=count, scheduler=scheduler)) as results:
+            yield from chain.from_iterable(results)
+
+
+@dataclass
+class _Tally:
+    """Adds up the summaries of parts.
+
+    Attributes
+    ----------
+    run : Run
+    done : dict of int to ScoringSummary
+        Parts that an earlier run has finished.
+    total : ScoringSummary
+    """
+
+    run: Run
+    done: dict[int, ScoringSummary] = field(default_factory=dict)
+    total: ScoringSummary = field(default_factory=ScoringSummary)
+
+    def add(self, number: int, part: ScoringSummary) -> None:
+        """Add a part."""
+        self.total = self.total.plus(part, table_schema(self.run.model), resumed=number in self.done)
+
+    def counted(self, results: Iterable[tuple[int, ScoringSummary]], *, show: bool) -> Iterator[int]:
+        """Add parts, and yield their numbers; a progress bar is shown meanwhile."""
+        inputs = self.run.inputs
+        with progress_bar("deciding", inputs.total, show=show) as tell:
+            for number, part in results:
+                self.add(number, part)
+                tell(inputs.progress(self.total.rows))
+                yield number
+
+    def summary(self, output: str) -> ScoringSummary:
+        """Return the sums; columns that the model does not use are among the problems."""
+        model, names, schema = self.run.model, self.run.inputs.names, table_schema(self.run.model)
+        ignored: list[TableProblem] = []
+        if schema.matrix is None:
+            used = model_columns(model, names, self.run.plan.cost, self.run.inputs.paths[0]).values()
+            known = {*used, *(str(column.name) for column in schema.columns)}
+            ignored = [TableProblem(name, IGNORED_COLUMN, self.total.rows) for name in names if name not in known]
+        return replace(self.total, problems=self.total.problems + ignored, output=output)
+
+
+def in_order(
+    results: Iterable[tuple[int, ScoringSummary]], done: dict[int, ScoringSummary]
+) -> Iterator[tuple[int, ScoringSummary]]:
+    """Yield results by number, with those that were done before, as soon as all before them are there.
+
+    Examples
+    --------
+    >>> list(in_order([(2, "c"), (1, "b")], {0: "a"}))
+    [(0, 'a'), (1, 'b'), (2, 'c')]
+    """
+    waiting, number = dict(done), 0
+    for found, result in chain([(-1, None)], results):
+        if result is not None:
+            waiting[found] = result
+        while number in waiting:
+            yield number, waiting.pop(number)
+            number += 1
+    if waiting:
+        raise RuntimeError(f"part {number} is missing: start the run again")
+
+
+def _cores() -> int:
+    """Return the number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

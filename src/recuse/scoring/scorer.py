@@ -96,7 +96,7 @@ class Scorer:
             check_column(frame, self._scorer.plan.cost, "cost column", _SOURCE)
         if len(frame) == 0:
             return self.meta(frame)
-        decided: pd.DataFrame = self._scorer.decide(frame, 0, _SOURCE).table
+        decided: pd.DataFrame = self._scorer.decide(frame, 0, _SOURCE)[0]
         return decided.set_axis(frame.index, axis=0)
 
     def frames(self, tables: Iterable[Any]) -> Iterator[pd.DataFrame]:

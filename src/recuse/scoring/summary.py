@@ -1,10 +1,10 @@
-"""Counts, costs and problems of scored rows, by part and in total."""
+"""Counts, costs and problems of scored rows, of one part or of a whole run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,45 +20,14 @@ from recuse.model_file.table_report import (
 )
 from recuse.tabular.schema import Column, Kind, TableSchema
 
-__all__ = ["PartSummary", "ScoringSummary", "merged_problems"]
+__all__ = ["ScoringSummary", "merged_problems"]
 
 _ORDER = (MISSING_COLUMN, WRONG_TYPE, NEW_CATEGORY, NEW_MISSING, OUT_OF_RANGE, IGNORED_COLUMN)
 
 
 @dataclass(frozen=True)
-class PartSummary:
-    """What is known of one part of the output.
-
-    Attributes
-    ----------
-    rows, accepted : int
-    lowest_cost, highest_cost : float
-    problems : tuple of TableProblem
-        Differences from the training rows.
-    formula_cells : int
-        Text cells of a CSV file that spreadsheets would run as formulas.
-    """
-
-    rows: int
-    accepted: int
-    lowest_cost: float
-    highest_cost: float
-    problems: tuple[TableProblem, ...] = ()
-    formula_cells: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**{**values, "problems": tuple(TableProblem(**each) for each in values["problems"])})
-
-
-@dataclass(frozen=True)
 class ScoringSummary:
-    """What `score_files` did.
+    """What `score_files` did, or what is known of one part of its output.
 
     Attributes
     ----------
@@ -67,10 +36,10 @@ class ScoringSummary:
         Costs of the rows.
     problems : list of TableProblem
         Differences from the training rows, with the numbers of rows over all files.
-    resumed_rows : int
-        Rows that an earlier, interrupted run had finished.
     formula_cells : int
         Text cells of CSV files that spreadsheets would run as formulas; with `spreadsheet_safe` they got an apostrophe.
+    resumed_rows : int
+        Rows that an earlier, interrupted run had finished.
     output : str
         The file or the folder that was written.
 
@@ -86,8 +55,8 @@ class ScoringSummary:
     lowest_cost: float = math.inf
     highest_cost: float = -math.inf
     problems: list[TableProblem] = field(default_factory=list)
-    resumed_rows: int = 0
     formula_cells: int = 0
+    resumed_rows: int = 0
     output: str = ""
 
     @property
@@ -100,17 +69,23 @@ class ScoringSummary:
         """Share of rejected rows."""
         return self.rejected / self.rows if self.rows else math.nan
 
-    def plus(self, part: PartSummary, *, resumed: bool = False) -> Self:
-        """Add the counts and costs of a part; `merged_problems` adds up the problems."""
+    def plus(self, part: ScoringSummary, schema: TableSchema, *, resumed: bool = False) -> Self:
+        """Add a part."""
         return replace(
             self,
             rows=self.rows + part.rows,
             accepted=self.accepted + part.accepted,
             lowest_cost=min(self.lowest_cost, part.lowest_cost),
             highest_cost=max(self.highest_cost, part.highest_cost),
-            resumed_rows=self.resumed_rows + part.rows * resumed,
+            problems=merged_problems(schema, [*self.problems, *part.problems]) if part.problems else self.problems,
             formula_cells=self.formula_cells + part.formula_cells,
+            resumed_rows=self.resumed_rows + part.rows * resumed,
         )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read the values that `dataclasses.asdict` gives."""
+        return cls(**{**values, "problems": [TableProblem(**each) for each in values["problems"]]})
 
 
 def merged_problems(schema: TableSchema, problems: Iterable[TableProblem]) -> list[TableProblem]:

@@ -13,14 +13,14 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from recuse.files.atomic import create_file
-from recuse.scoring.summary import PartSummary
+from recuse.scoring.summary import ScoringSummary
 
-__all__ = ["PartStore", "fingerprint", "working_folder", "write_whole"]
+__all__ = ["PartStore", "working_folder", "write_whole"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, which the operating system reports without a name
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)  # what systems report of a folder that has files
@@ -68,32 +68,27 @@ class PartStore:
     key: str = ""
     mode: int | None = None
 
-    @property
-    def has_parts(self) -> bool:
-        """Whether there is a finished part."""
-        return any(self.folder.glob("*.json"))
-
     def path(self, number: int) -> Path:
-        """Return the path of the rows of a part."""
+        """Return the path of the rows of a part; that of its summary ends with .json."""
         return self.folder / f"{number:07d}.part"
 
-    def save(self, number: int, data: Any, summary: PartSummary) -> None:
+    def save(self, number: int, data: Any, summary: ScoringSummary) -> None:
         """Store a part; its summary is written last, so a part with a summary is complete."""
         write_whole(self.path(number), data, self.mode)
-        plain = summary.to_dict()
+        plain = asdict(summary)
         facts = {"checksum": self._checksum(number, plain, data), "summary": plain}
-        write_whole(self._summary_path(number), json.dumps(facts).encode(), self.mode)
+        write_whole(self.path(number).with_suffix(".json"), json.dumps(facts).encode(), self.mode)
 
-    def load(self, number: int) -> PartSummary | None:
+    def load(self, number: int) -> ScoringSummary | None:
         """Return the summary of a part; None if the part is not there, or not as this run wrote it."""
         try:
-            facts = json.loads(self._summary_path(number).read_bytes())
+            facts = json.loads(self.path(number).with_suffix(".json").read_bytes())
             expected = self._checksum(number, facts["summary"], self.path(number).read_bytes())
-            return PartSummary.from_dict(facts["summary"]) if facts["checksum"] == expected else None
+            return ScoringSummary.from_dict(facts["summary"]) if facts["checksum"] == expected else None
         except (FileNotFoundError, ValueError, TypeError, KeyError):
             return None
 
-    def finished(self) -> dict[int, PartSummary]:
+    def finished(self) -> dict[int, ScoringSummary]:
         """Return the summaries of the complete parts by number."""
         numbers = sorted(int(path.stem) for path in self.folder.glob("*.json"))
         loaded = {number: self.load(number) for number in numbers}
@@ -104,20 +99,6 @@ class PartStore:
         digest = hashlib.sha256(facts.encode() + b"\n")
         digest.update(data)
         return digest.hexdigest()
-
-    def _summary_path(self, number: int) -> Path:
-        return self.folder / f"{number:07d}.json"
-
-
-def fingerprint(facts: dict[str, Any]) -> str:
-    """Return a checksum of everything that the output depends on.
-
-    Examples
-    --------
-    >>> fingerprint({"cost": 6.0}) == fingerprint({"cost": 7.0})
-    False
-    """
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
@@ -145,10 +126,10 @@ def working_folder(output: Path, facts: dict[str, Any], mode: int | None = None)
         If something else has the name of the folder, or is in it, or if other users can write to it.
     """
     folder = output.parent / f".{output.name[:200]}.recuse"
-    key = fingerprint(facts)
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     with _locked(folder, output):
-        for other in _runs(folder):
-            if other.name != key[:32]:
+        for other in folder.iterdir():
+            if _RUN.fullmatch(other.name) and other.name != key[:32]:
                 _remove_files(other, _FILE_OF_RUN)
         store = PartStore(folder / key[:32], key, None if mode is None else mode | _READABLE)
         try:
@@ -157,7 +138,7 @@ def working_folder(output: Path, facts: dict[str, Any], mode: int | None = None)
             yield store
         except BaseException as error:
             # data that cannot be used leave nothing to continue
-            if isinstance(error, ValueError) or not store.has_parts:
+            if isinstance(error, ValueError) or not any(store.folder.glob("*.json")):
                 _remove(folder)
             if isinstance(error, OSError) and error.errno in _FULL:
                 raise OSError(error.errno, f"{output} cannot be written: {error.strerror}") from error
@@ -190,39 +171,24 @@ def _make(folder: Path) -> None:
     folder.chmod(_OWNER_FOLDER)
 
 
-def _check_entries(folder: Path) -> None:
-    """Raise an error if a working folder has anything that no run wrote."""
-    foreign = _foreign(folder)
-    if foreign is not None:
-        raise FileExistsError(
-            f"{folder} has {foreign}, which no run wrote: move it to another place, or give another output"
-        )
-
-
 def _foreign(folder: Path) -> str | None:
     """Return the name of an entry of a working folder that no run wrote; None if there is none."""
-    entries = [(entry.name, entry) for entry in folder.iterdir()]
-    entries += [(f"{run.name}/{entry.name}", entry) for run in _runs(folder) for entry in run.iterdir()]
-    return next((name for name, entry in sorted(entries) if not _is_own(entry, name)), None)
-
-
-def _is_own(entry: Path, name: str) -> bool:
-    kind = entry.lstat().st_mode
-    if "/" not in name and _RUN.fullmatch(name):
-        return stat.S_ISDIR(kind)
-    names = _FILE_OF_RUN if "/" in name else _FILE_OF_FOLDER
-    return stat.S_ISREG(kind) and names.fullmatch(entry.name) is not None
-
-
-def _runs(folder: Path) -> list[Path]:
-    """Return the folders of runs in a working folder."""
-    return [entry for entry in folder.iterdir() if _RUN.fullmatch(entry.name) and stat.S_ISDIR(entry.lstat().st_mode)]
+    for entry in sorted(folder.iterdir()):
+        names = _FILE_OF_FOLDER
+        files = [entry]
+        if _RUN.fullmatch(entry.name) and stat.S_ISDIR(entry.lstat().st_mode):
+            files, names = sorted(entry.iterdir()), _FILE_OF_RUN
+        for file in files:
+            if not (names.fullmatch(file.name) and stat.S_ISREG(file.lstat().st_mode)):
+                return str(file.relative_to(folder))
+    return None
 
 
 def _remove(folder: Path) -> None:
     """Remove the files and folders of runs; what no run wrote stays, and a warning names it."""
-    for run in _runs(folder):
-        _remove_files(run, _FILE_OF_RUN)
+    for run in folder.iterdir():
+        if _RUN.fullmatch(run.name) and stat.S_ISDIR(run.lstat().st_mode):
+            _remove_files(run, _FILE_OF_RUN)
     foreign = _foreign(folder)
     _remove_files(folder, _FILE_OF_FOLDER)
     if foreign is not None:
@@ -251,23 +217,23 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
     while True:
         try:
             _make(folder)
-            _check_entries(folder)
+            if (foreign := _foreign(folder)) is not None:
+                raise FileExistsError(
+                    f"{folder} has {foreign}, which no run wrote: move it to another place, or give another output"
+                )
             lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | _NO_LINK, _OWNER_FILE)
         except FileNotFoundError:  # the other run removed its folder just now
             continue
         try:
             if not _try_lock(lock):
                 raise BlockingIOError(f"another run is writing {output}: wait for it, or give another output")
-            if not _is_same(lock, folder / "lock"):  # the other run ended while this one waited
-                continue
+            path = folder / "lock"
+            if not path.exists() or os.fstat(lock).st_ino != path.stat().st_ino:
+                continue  # the other run ended while this one waited
             yield
             return
         finally:
             os.close(lock)  # this releases the lock
-
-
-def _is_same(file: int, path: Path) -> bool:
-    return path.exists() and os.stat(file).st_ino == path.stat().st_ino
 
 
 if sys.platform == "win32":

@@ -75,13 +75,15 @@ def not_negative(frame: pd.DataFrame, name: str, role: str, source: str) -> pd.S
 
 
 def check_cells(cells: pd.Series[Any], wrong: pd.Series[bool], rule: str) -> None:
-    """Raise an error that names the first wrong cell; rows count from 1, without the header."""
+    """Raise an error that names the first wrong cell."""
     if wrong.any():
-        row = cells.index[wrong][0]
-        cell = cells[row]
+        from recuse.dataframes import row_name
+
+        row = int(wrong.to_numpy().argmax())
+        cell = cells.iloc[row]
         shown = "a missing value" if cell != cell else f"{cell!r:.40}" if isinstance(cell, str) else f"{cell:g}"
         more = "" if wrong.sum() == 1 else f" and {wrong.sum() - 1:,} more"
-        raise ValueError(f"{rule}, got {shown} in data row {row + 1:,}{more}")
+        raise ValueError(f"{rule}, got {shown} at {row_name(row, cells.index)}{more}")
 
 
 def numbers_of(frame: pd.DataFrame, name: str, role: str, source: str) -> pd.Series[float]:

@@ -1,1 +1,0 @@
-"""Files to score, divided into parts of bounded size."""
