@@ -29,7 +29,6 @@ from sklearn.preprocessing import (
     MinMaxScaler,
     Normalizer,
     PolynomialFeatures,
-    PowerTransformer,
     QuantileTransformer,
     RobustScaler,
     StandardScaler,
@@ -38,7 +37,7 @@ from sklearn.preprocessing import (
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat, where
 from recuse.model_file.graph.conversion import converts
-from recuse.model_file.graph.operators import BOOL, DOUBLE
+from recuse.model_file.graph.operators import DOUBLE
 from recuse.model_file.graph.regressors.interpolation import interpolated, piecewise, rank_pieces
 from recuse.model_file.graph.regressors.linear import constant_rows
 from recuse.tabular.encoder import NumberEncoding, UnusedEncoding
@@ -124,24 +123,6 @@ def _normalizer(model: Any, x: Value) -> Value:
         case _:
             norm = x.unary("Abs").max(axis=1, keepdims=True)
     return x / where(norm.equals(0.0), 1.0, norm)
-
-
-@converts(PowerTransformer)
-def _power(model: Any, x: Value) -> Value:
-    power = _array(model.lambdas_)
-    if model.method == "box-cox":
-        result = _box_cox(x.unary("Log"), power)
-    else:
-        right, left = _log1p(x.maximum(0.0)), _log1p((-x).maximum(0.0))
-        result = where(x >= 0.0, _box_cox(right, power), -_box_cox(left, 2 - power))
-    return _standard_scaler(model._scaler, result) if model.standardize else result
-
-
-def _box_cox(logarithm: Value, power: Floats) -> Value:
-    """Return (v^power - 1) / power from log v, or log v for columns with power 0."""
-    zero = np.abs(power) < np.finfo(np.float64).eps
-    result = _expm1(logarithm * power) / np.where(zero, 1.0, power)
-    return where(logarithm.graph.constant(zero, BOOL), logarithm, result) if zero.any() else result
 
 
 @converts(PolynomialFeatures)
