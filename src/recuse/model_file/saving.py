@@ -12,7 +12,7 @@ from recuse._version import __version__
 from recuse.costs import is_constant
 from recuse.model_file.container import GRAPH, write_container
 from recuse.model_file.errors import ConversionError
-from recuse.model_file.graph.decision import DecisionGraph, build_decision
+from recuse.model_file.graph.conversion import Emitted, build_decision
 from recuse.model_file.schema import schema_to_dict
 from recuse.model_file.training import pack_training
 
@@ -58,27 +58,27 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     check_is_fitted(model)
-    decision = build_decision(model)
+    graph, emitted = build_decision(model)
     training, arrays = pack_training(model)
-    write_container(path, {**_header(model, decision), "training": training}, {GRAPH: decision.graph, **arrays})
+    header = {**_header(model, emitted), "has_cost_input": "cost" in graph.inputs, "training": training}
+    write_container(path, header, {GRAPH: graph.model().SerializeToString(), **arrays})
 
 
-def _header(model: Any, decision: DecisionGraph) -> dict[str, Any]:
+def _header(model: Any, emitted: Emitted) -> dict[str, Any]:
     return {
         "recuse": __version__,
         "libraries": {name: version(name) for name in _LIBRARIES},
         "estimator": type(model).__name__,
-        "schema": schema_to_dict(decision.schema),
+        "schema": schema_to_dict(emitted.schema),
         "targets": {"count": 1, "names": None if model.target_name_ is None else [model.target_name_]},
-        "cost": _cost(model) if not decision.experts else {"kind": "experts", "serves_any_cost": False},
+        "cost": _cost(model) if not emitted.experts else {"kind": "experts", "serves_any_cost": False},
         "loss": _loss(model),
         "score_unit": model._score_unit,
         "threshold": 0.0,
-        "has_cost_input": decision.has_cost,
-        "has_expected_loss": decision.has_expected_loss,
-        "prediction_cost": decision.prediction_cost,
+        "has_expected_loss": emitted.expected_loss is not None,
+        "prediction_cost": emitted.prediction_cost,
         "certificates": [],
-        **({"experts": decision.experts} if decision.experts else {}),
+        **({"experts": emitted.experts} if emitted.experts else {}),
     }
 
 

@@ -16,7 +16,7 @@ from graph_runs import assert_same_prediction, name_of, new_rows, training_rows
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.conversion import convert
-from recuse.model_file.graph.regressors.trees import Tree, tree_ensemble
+from recuse.model_file.graph.trees import Tree, tree_ensemble
 from recuse.model_file.runtime import onnxruntime
 
 MODELS = [

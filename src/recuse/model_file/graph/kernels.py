@@ -19,9 +19,9 @@ from recuse.estimators.risk.presets import KernelAverage
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat, where
 from recuse.model_file.graph.conversion import converts
+from recuse.model_file.graph.linear import affine, constant_rows
 from recuse.model_file.graph.operators import DOUBLE, INT64
-from recuse.model_file.graph.regressors.linear import affine, constant_rows
-from recuse.model_file.graph.regressors.preprocessing import standardised
+from recuse.model_file.graph.preprocessing import standardised
 
 __all__ = ["square_distances"]
 

@@ -24,7 +24,7 @@ from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import convert, converts
 from recuse.model_file.graph.networks import member_predictions
-from recuse.model_file.graph.regressors.preprocessing import inverse
+from recuse.model_file.graph.preprocessing import inverse
 
 __all__: list[str] = []
 
