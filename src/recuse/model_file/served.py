@@ -18,11 +18,10 @@ from recuse.model_file.container import FORMAT_VERSION, GRAPH, read_container
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.check import MAX_OPERATIONS, measure_graph
 from recuse.model_file.graph.operators import BOOL, DOUBLE, ROWS
-from recuse.model_file.header import Header
+from recuse.model_file.header import Header, ReportColumn, leaderboard_of, out_of_fold_of, training_rows_of
 from recuse.model_file.reading import Feeds, ImageReader, ReadRows, TableReader
 from recuse.model_file.schema import ImageSchema, Inputs, inputs_of
 from recuse.model_file.session import open_session, run_session
-from recuse.model_file.training import Column, leaderboard_of, out_of_fold_of, training_rows_of
 from recuse.tabular.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class ServedModel:
         return self._header.cost.serves_any_cost
 
     @property
-    def leaderboard(self) -> dict[str, Column] | None:
+    def leaderboard(self) -> dict[str, ReportColumn] | None:
         """The columns of the leaderboard of `AutoRejector`, or None."""
         return self._leaderboard
 
@@ -178,7 +177,8 @@ class ServedModel:
     @property
     def fingerprint(self) -> str:
         """A checksum that the model has in common with the estimator that was saved."""
-        return self._header.fingerprint
+        fingerprint: str = self._header.training["fingerprint"]
+        return fingerprint
 
     def certified(self, number: int = 0) -> CertifiedModel:
         """Return the model at the threshold of one of its certificates.
@@ -417,7 +417,7 @@ class ServedModel:
     def info(self) -> dict[str, Any]:
         """Return what the file says about the model, as plain values."""
         limits = {"operations_per_row": self.operations_per_row}
-        return {"format_version": FORMAT_VERSION, **limits, **self._header.to_dict()}
+        return {"format_version": FORMAT_VERSION, **limits, **self._header.values}
 
     def onnx_graph(self) -> bytes:
         """Return the bare ONNX model, which any ONNX Runtime can run."""
