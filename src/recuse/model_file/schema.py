@@ -1,19 +1,28 @@
-"""What a model reads, as inputs of its graph."""
+"""What a model reads: inputs of its graph, and an example of a row."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.operators import DOUBLE, FLOAT, INT64, ROWS, STRING
 from recuse.tabular.schema import Column, Kind, TableSchema
+
+if TYPE_CHECKING:
+    from recuse.model_file.served import ServedModel
 
 __all__ = [
     "UNKNOWN_TIME",
     "ImageSchema",
     "Inputs",
     "check_savable",
+    "example_cell",
+    "example_row",
     "input_name",
     "inputs_of",
     "missing_text",
@@ -104,3 +113,28 @@ def check_savable(schema: TableSchema) -> None:
 def _not_unicode(texts: Iterable[str]) -> list[str]:
     """Return the texts that UTF-8 cannot hold, such as a part of a surrogate pair."""
     return [text for text in texts if text.encode("utf-8", errors="ignore").decode("utf-8") != text]
+
+
+def example_row(model: ServedModel) -> dict[str, Any]:
+    """Return a row in the middle of the training ranges, by the names of the columns as text; not for images."""
+    assert isinstance(model.schema, TableSchema)
+    row = {str(column.name): example_cell(column) for column in model.schema.columns if column.kind != "unused"}
+    return {**row, model.cost_: 1.0} if isinstance(model.cost_, str) else row
+
+
+def example_cell(column: Column) -> Any:
+    """Return a value of a column that training rows had, or that lies among theirs.
+
+    Examples
+    --------
+    >>> from recuse.tabular.schema import Kind
+    >>> example_cell(Column("weight", Kind.NUMBER, low=1613.0, high=5140.0))
+    3380.0
+    """
+    if column.kind == "category":
+        return next((level.text if level.value is None else level.value for level in column.levels if level.seen), None)
+    low, high = column.low or 0.0, column.high or 0.0
+    middle, width = (low + high) / 2, high - low
+    if column.kind == "date":
+        return str(np.datetime64(int(middle), "s").astype("M8[D]"))
+    return round(middle, 2 - math.floor(math.log10(width))) if width > 0 else middle
