@@ -124,7 +124,7 @@ def test_rows_without_names(tmp_path):
 def test_each_row_on_its_own_goes_to_the_cheapest(path, new):
     served = recuse.load(path)
     unlimited = served.defer(new, capacities=dict.fromkeys(["night", "rule", "late"]))
-    decision, own = served.decide_with_expected_loss(new)
+    decision, own = served.decide_reading(served.read(new))
     np.testing.assert_array_equal(decision.takes, unlimited.takes)
     np.testing.assert_array_equal(own, unlimited.expected_loss[:, 0])
     np.testing.assert_allclose(decision.cost, (unlimited.expected_loss + unlimited.fees)[:, 1:].min(axis=1))
@@ -188,7 +188,8 @@ def test_scored_files_say_who_takes_each_row(path, new, tmp_path, ending):
     new.to_csv(source, index=False) if ending == "csv" else new.to_parquet(source)
     score_files(path, source, tmp_path / f"out.{ending}", jobs=1)
     found = (pd.read_csv if ending == "csv" else pd.read_parquet)(tmp_path / f"out.{ending}")
-    expected, _ = recuse.load(path).decide_with_expected_loss(new)
+    served = recuse.load(path)
+    expected, _ = served.decide_reading(served.read(new))
     assert found["takes"].tolist() == expected.takes.tolist()
     np.testing.assert_allclose(found["cost"], expected.cost)
 
@@ -197,7 +198,8 @@ def test_the_command_and_the_service_say_who_takes_each_row(path, new, tmp_path)
     new.to_csv(tmp_path / "new.csv", index=False)
     result = CliRunner().invoke(commands, ["predict", str(path), str(tmp_path / "new.csv"), "--json"])
     assert result.exit_code == 0, result.output
-    expected, _ = recuse.load(path).decide_with_expected_loss(new)
+    served = recuse.load(path)
+    expected, _ = served.decide_reading(served.read(new))
     assert [row["takes"] for row in json.loads(result.stdout)["decisions"]] == expected.takes.tolist()
     shown = CliRunner().invoke(commands, ["inspect", str(path)])
     assert "cheapest expert" in shown.output

@@ -170,7 +170,7 @@ class DecisionFunction:
     def predict(self, rows: Any, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Return the columns of `Decision.to_frame`, and `expected_loss` where the model has one."""
         table = rows.rename(columns=self._names) if is_frame(rows) else rows
-        decision, expected = self._model.decide_with_expected_loss(table, cost=_cost(params or {}))
+        decision, expected = self._model.decide_reading(self._model.read(table), _cost(params or {}))
         frame = decision.to_frame()
         return frame if expected is None else frame.assign(expected_loss=expected)
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from recuse.extras import import_extra
-from recuse.model_file.example_row import example_cell, example_row
-from recuse.model_file.schema import ImageSchema
+from recuse.model_file.schema import ImageSchema, example_cell, example_row
 from recuse.model_file.served import ServedModel
 from recuse.tabular.schema import Column, TableSchema
 

@@ -6,15 +6,14 @@ from recuse.lazy_names import lazy_names
 from recuse.model_file.errors import ConversionError, ModelFileError
 
 if TYPE_CHECKING:
-    from recuse.model_file.certificates import add_certificate
     from recuse.model_file.graph.conversion import converts
-    from recuse.model_file.saving import save
+    from recuse.model_file.saving import add_certificate, save
     from recuse.model_file.served import ServedModel, load
 else:  # saving needs torch and scikit-learn, loading does not
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "add_certificate": "recuse.model_file.certificates",
+            "add_certificate": "recuse.model_file.saving",
             "ServedModel": "recuse.model_file.served",
             "converts": "recuse.model_file.graph.conversion",
             "load": "recuse.model_file.served",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recuse.dataframes import is_frame, row_index, row_name, to_pandas, unmasked
 from recuse.model_file.schema import UNKNOWN_TIME, ImageSchema, input_name, missing_text, unknown_text
-from recuse.model_file.table_report import CellComparison
+from recuse.model_file.table_report import CellComparison, Unlike, range_of
 from recuse.tabular.codecs import Cells, State
 from recuse.tabular.schema import Column, Kind, TableSchema
 
@@ -22,13 +22,12 @@ Floats = NDArray[np.float64]
 Feeds = dict[str, NDArray[Any]]
 
 _PLAIN = frozenset({float, int, str, bool, type(None)})
-_DTYPES: Mapping[str, Any] = {Kind.NUMBER: np.float64, Kind.DATE: np.int64, Kind.CATEGORY: object}
-_KNOWN, _UNKNOWN = int(State.KNOWN), int(State.UNKNOWN)
-_ONE_ROW = np.zeros((1, 1))  # a table with as many rows as a mapping of plain values
+_KNOWN, _MISSING, _UNKNOWN = int(State.KNOWN), int(State.MISSING), int(State.UNKNOWN)
+# Microseconds at both ends of a range of dates that are compared exactly, since the range is in rounded seconds.
+_ROUNDED = 2
 
 
-@dataclass(frozen=True)
-class ReadRows:
+class ReadRows(NamedTuple):
     """Rows as a graph reads them.
 
     Attributes
@@ -38,29 +37,25 @@ class ReadRows:
     comparison : CellComparison or None
         What is unlike the training rows; None for images.
     table : object
-        The rows as pandas, Arrow or numpy has them; a stand-in of one row for a mapping of plain values.
+        The rows as they were given, or as pandas, Arrow or numpy has them.
     index : pandas Index or None
         Labels of the rows.
     """
 
     feeds: Feeds
     comparison: CellComparison | None
-    table: Any = field(repr=False)
-    index: Any = field(default=None, repr=False)
-
-    def __len__(self) -> int:
-        return len(next(iter(self.feeds.values())))
-
-
-class _Options(NamedTuple):
-    """How a table is read."""
-
-    warn: bool
-    source: str
+    table: Any
+    index: Any = None
 
     @property
-    def of_source(self) -> str:
-        return f" of {self.source}" if self.source else ""
+    def n_rows(self) -> int:
+        """Number of the rows."""
+        return len(next(iter(self.feeds.values())))
+
+    @property
+    def frame(self) -> Any:
+        """The rows as pandas or numpy has them."""
+        return to_pandas(_frame_of(self.table) if isinstance(self.table, Mapping) else self.table)
 
 
 class TableReader:
@@ -77,7 +72,12 @@ class TableReader:
         self.schema = schema
         self._inputs = [_ColumnInput(column) for column in schema.used]
         self._names = schema.names
+        self._number_names = [each.name for each in self._inputs if each.is_number]
+        self._used = [place for place, column in enumerate(schema.columns) if column.kind != Kind.UNUSED]
         self._all_numbers = all(column.kind == Kind.NUMBER for column in schema.columns)
+        limits = np.array([(each.low, each.high) for each in self._inputs]).reshape(-1, 2)
+        self._low, self._high = limits.T
+        self._like_training = CellComparison(schema.used, 1, {}, lambda place, row: None)
         self._checked: Any = None  # the labels of the last table, if they are those of the schema in the same order
 
     def read(
@@ -85,7 +85,6 @@ class TableReader:
         X: Any,
         *,
         warn: bool = True,
-        as_table: bool = False,
         columns: Mapping[Any, str] | None = None,
         index: Any = None,
         source: str = "",
@@ -97,8 +96,6 @@ class TableReader:
         X : array-like, DataFrame of any library, Arrow table, or mapping of column names to values
         warn : bool, default=True
             Whether to warn of text in columns of numbers.
-        as_table : bool, default=False
-            Whether `ReadRows.table` must have the cells of a mapping.
         columns : mapping, optional
             The names of columns of a DataFrame or an Arrow table by those of the schema.
         index : pandas Index, optional
@@ -106,78 +103,86 @@ class TableReader:
         source : str, optional
             Name of the table in errors.
         """
-        options = _Options(warn, source)
         if isinstance(X, Mapping):
-            row = None if as_table else self._read_row(X, options)
-            return self._read_frame(_frame_of(X), None, options) if row is None else row
-        is_arrow = hasattr(X, "schema") and hasattr(X, "combine_chunks")
-        if is_arrow and (columns is not None or self.schema.matrix is None):
-            return self._read_arrow(X, columns or {name: name for name in self._names}, index, options)
-        table = to_pandas(X)
-        if not is_frame(table):
-            return self._read_array(table, options)
-        if columns is not None:
-            table = table[list(columns.values())].set_axis(list(columns), axis=1)
-        return self._read_frame(table, row_index(X) if index is None else index, options)
+            reading = self._read_mapping(X)
+        elif hasattr(X, "combine_chunks") and (columns is not None or self.schema.matrix is None):
+            reading = self._read_arrow(X, columns or {name: name for name in self._names}, index)
+        else:
+            table = to_pandas(X)
+            if columns is not None:
+                table = table[list(columns.values())].set_axis(list(columns), axis=1)
+            index = row_index(X) if index is None else index
+            reading = self._read_frame(table, index) if is_frame(table) else self._read_array(table)
+        if reading.comparison is not None and reading.comparison.unlike:
+            self._check(reading.comparison, reading.index, warn, source)
+        return reading
 
-    def _read_arrow(self, table: Any, columns: Mapping[Any, str], index: Any, options: _Options) -> ReadRows:
+    def _read_mapping(self, X: Mapping[Any, Any]) -> ReadRows:
+        """Read plain values, or columns of them, without a DataFrame."""
+        values, given = list(X.values()), []
+        if self.schema.matrix is None:
+            with suppress(KeyError):  # a DataFrame is refused with a better message
+                given = [X[name] for name in self._names]
+        elif len(X) == len(self.schema.columns):
+            given = [values[place] for place in self._used]
+        if given and _PLAIN.issuperset(map(type, values)):
+            return self._read_row(given, X)
+        sizes = {len(cells) if type(cells) is list else 0 for cells in values}
+        if given and len(sizes) == 1 and 0 not in sizes and all(_PLAIN.issuperset(map(type, each)) for each in given):
+            cells = [each.of_list(column) for each, column in zip(self._inputs, given, strict=True)]
+            return self._reading(cells, X, None, lambda place, row: given[place][row])
+        return self._read_frame(_frame_of(X), None)
+
+    def _read_row(self, given: Sequence[Any], X: Mapping[Any, Any]) -> ReadRows:
+        feeds: Feeds = {}
+        numbers, unlike = [], {}
+        for place, (each, cell) in enumerate(zip(self._inputs, given, strict=True)):
+            value, state = each.read(cell)
+            is_like = each.low <= value <= each.high if state == _KNOWN else state == _MISSING and each.had_missing
+            if not is_like:
+                found = each.compare(Cells(np.array([value]), np.array([state], np.int8)))
+                if found is not None:
+                    unlike[place] = found
+                if state == _UNKNOWN and (each.texts is None or value < 0):
+                    value = each.unknown
+            if each.is_number:
+                numbers.append(value)
+            else:
+                feeds[each.name] = np.array([[value]]) if each.texts is None else each.text_rows[value]  # (row, 1)
+        comparison = self._like_training
+        if unlike:
+            comparison = CellComparison(self.schema.used, 1, unlike, lambda place, _: given[place])
+        if self.schema.matrix is not None:
+            return ReadRows(self._matrix(np.array([numbers])), comparison, X)
+        feeds.update(zip(self._number_names, np.array(numbers)[:, None, None], strict=True))
+        return ReadRows(feeds, comparison, X)
+
+    def _read_arrow(self, table: Any, columns: Mapping[Any, str], index: Any) -> ReadRows:
         if len(table) == 0:
             raise ValueError(f"X must have at least one row, got shape {table.shape}")
         self._check_names(table.column_names, columns.values())
         given = [table.column(columns[name]) for name in self._names]
         cells = [each.column.codec.of_arrow(column) for each, column in zip(self._inputs, given, strict=True)]
-        return self._reading(cells, table, index, lambda place, row: given[place][row].as_py(), options)
+        return self._reading(cells, table, index, lambda place, row: given[place][row].as_py())
 
-    def _read_row(self, row: Mapping[Any, Any], options: _Options) -> ReadRows | None:
-        """Read a mapping of plain values without a DataFrame; return None if only a table can be read."""
-        if not all(type(cell) in _PLAIN for cell in row.values()):
-            return None
-        if self.schema.matrix is None:
-            if not all(name in row for name in self._names):
-                return None
-            given = [row[name] for name in self._names]
-        elif len(row) == len(self.schema.columns):
-            cells = zip(row.values(), self.schema.columns, strict=True)
-            given = [cell for cell, column in cells if column.kind != Kind.UNUSED]
-        else:
-            return None
-        fed, numbers, state, unlike = [], [], [], False
-        for each, cell in zip(self._inputs, given, strict=True):
-            value, number, of_cell = each.of_scalar(cell)
-            fed.append(value)
-            numbers.append(number)
-            state.append(of_cell)
-            unlike = unlike or of_cell != _KNOWN or number < each.low or number > each.high
-        compared = np.array([state], np.int8).T, np.array([numbers], np.float64).T  # (column, row)
-        comparison = CellComparison(self.schema.used, *compared, lambda place, _: given[place], unlike)
-        if unlike:
-            self._check(comparison, None, options)
-        if self.schema.matrix is not None:
-            return ReadRows(self._matrix(np.array([fed])), comparison, _ONE_ROW)
-        feeds = {
-            each.name: np.array([[value]], each.dtype)  # (row, 1)
-            for each, value in zip(self._inputs, fed, strict=True)
-        }
-        return ReadRows(feeds, comparison, _ONE_ROW)
-
-    def _read_array(self, X: Any, options: _Options) -> ReadRows:
+    def _read_array(self, X: Any) -> ReadRows:
         values = np.asarray(X)
         if values.dtype.kind not in "fiub" and not isinstance(X, np.ma.MaskedArray):
             from recuse.tabular.rows import as_table  # text among the cells
 
             table = as_table(X)
             if is_frame(table):
-                return self._read_frame(self._named(table), None, options)
+                return self._read_frame(self._named(table), None)
             values = np.asarray(table)
         numbers = unmasked(X) if isinstance(X, np.ma.MaskedArray) else values.astype(np.float64, copy=False)
         if numbers.ndim != 2 or 0 in numbers.shape:
             raise ValueError(f"X must have rows and columns, got shape {numbers.shape}")
         self._check_width(numbers.shape[1])
         if self._all_numbers:
-            return self._read_numbers(numbers, numbers, None, options)
+            return self._read_numbers(numbers, numbers, None)
         import pandas as pd
 
-        return self._read_frame(self._named(pd.DataFrame(numbers)), None, options)
+        return self._read_frame(self._named(pd.DataFrame(numbers)), None)
 
     def _named(self, table: Any) -> Any:
         """Return a table with the names of the schema."""
@@ -188,19 +193,23 @@ class TableReader:
         if width != len(self.schema.columns):
             raise ValueError(f"X must have {len(self.schema.columns)} columns, as in training, got {width}")
 
-    def _read_numbers(self, values: Floats, table: Any, index: Any, options: _Options) -> ReadRows:
+    def _read_numbers(self, values: Floats, table: Any, index: Any) -> ReadRows:
         """Read a table (row, column) of numbers only."""
-        by_column = values.T
-        state = np.isnan(by_column).view(np.int8)
-        comparison = CellComparison(self.schema.used, state, by_column, lambda place, row: values[row, place])
-        self._check(comparison, index, options)
+        within, unlike = (values >= self._low) & (values <= self._high), {}
+        if not within.all():
+            for place in np.flatnonzero(~within.all(axis=0)).tolist():
+                cells = Cells(values[:, place], np.isnan(values[:, place]).view(np.int8))
+                found = Unlike.of(self.schema.columns[place], cells)
+                if found is not None:
+                    unlike[place] = found
+        comparison = CellComparison(self.schema.used, len(values), unlike, lambda place, row: values[row, place])
         if self.schema.matrix is not None:
             return ReadRows({self.schema.matrix: np.ascontiguousarray(values)}, comparison, table, index)
-        columns = np.ascontiguousarray(by_column)[:, :, None]  # (column, row, 1)
+        columns = np.ascontiguousarray(values.T)[:, :, None]  # (column, row, 1)
         feeds = {each.name: columns[place] for place, each in enumerate(self._inputs)}
         return ReadRows(feeds, comparison, table, index)
 
-    def _read_frame(self, table: Any, index: Any, options: _Options) -> ReadRows:
+    def _read_frame(self, table: Any, index: Any) -> ReadRows:
         if len(table) == 0:
             raise ValueError(f"X must have at least one row, got shape {table.shape}")
         frame, in_order = table, True
@@ -212,10 +221,10 @@ class TableReader:
         if self._all_numbers:
             values = (frame if in_order else frame[self._names]).to_numpy()
             if values.dtype.kind in "fiu":
-                return self._read_numbers(values.astype(np.float64, copy=False), table, index, options)
+                return self._read_numbers(values.astype(np.float64, copy=False), table, index)
         series = [frame[name] for name in self._names]
         cells = [each.column.codec.of_series(column) for each, column in zip(self._inputs, series, strict=True)]
-        return self._reading(cells, table, index, lambda place, row: series[place].iloc[row], options)
+        return self._reading(cells, table, index, lambda place, row: series[place].iloc[row])
 
     def _check_names(self, names: Sequence[Any], wanted: Any) -> bool:
         """Check that a table has some columns; return whether it has no others and they are in order."""
@@ -230,15 +239,17 @@ class TableReader:
             raise ValueError(f"column names must be unique, got {twice!r} more than once")
         return list(names) == list(wanted)
 
-    def _reading(
-        self, cells: list[Cells], table: Any, index: Any, cell_at: Callable[[int, int], Any], options: _Options
-    ) -> ReadRows:
-        comparison = CellComparison.of_cells(self.schema.used, cells, cell_at)
-        self._check(comparison, index, options)
-        fed = [each.of_cells(read)[:, None] for each, read in zip(self._inputs, cells, strict=True)]  # (row, 1)
+    def _reading(self, cells: Sequence[Cells], table: Any, index: Any, cell_at: Callable[[int, int], Any]) -> ReadRows:
+        feeds, unlike = {}, {}
+        for place, (each, read) in enumerate(zip(self._inputs, cells, strict=True)):
+            found = each.compare(read)
+            feeds[each.name] = each.feed(read, found)
+            if found is not None:
+                unlike[place] = found
+        count = len(cells[0].values) if cells else len(table)
+        comparison = CellComparison(self.schema.used, count, unlike, cell_at)
         if self.schema.matrix is not None:
-            return ReadRows(self._matrix(np.concatenate(fed, axis=1)), comparison, table, index)
-        feeds = {each.name: values for each, values in zip(self._inputs, fed, strict=True)}
+            feeds = self._matrix(np.concatenate(list(feeds.values()), axis=1))
         return ReadRows(feeds, comparison, table, index)
 
     def _matrix(self, values: Floats) -> Feeds:
@@ -247,30 +258,27 @@ class TableReader:
         if len(self._inputs) == len(self.schema.columns):
             return {self.schema.matrix: values}
         matrix = np.full((len(values), len(self.schema.columns)), np.nan)
-        used = [place for place, column in enumerate(self.schema.columns) if column.kind != Kind.UNUSED]
-        matrix[:, used] = values
+        matrix[:, self._used] = values
         return {self.schema.matrix: matrix}
 
-    def _check(self, found: CellComparison, index: Any, options: _Options) -> None:
+    def _check(self, found: CellComparison, index: Any, warn: bool, source: str) -> None:
         """Raise an error for infinite numbers and, if the model refuses them, for new categories and missing values."""
-        infinite = np.isinf(found.numbers)
-        if infinite.any():
-            place, row = np.argwhere(infinite)[0].tolist()
-            name, value = found.columns[place].name, found.numbers[place, row]
-            raise ValueError(
-                f"column {name!r}{options.of_source} must be finite, got {value} at {row_name(row, index)}"
-            )
-        if self.schema.unseen == "error":
-            from recuse.tabular.encoder import check_seen
+        for place, each in found.unlike.items():
+            infinite = np.zeros(1, np.bool_) if each.numbers is None else np.isinf(each.numbers)
+            if each.numbers is not None and infinite.any():
+                row, of_source = int(infinite.argmax()), f" of {source}" if source else ""
+                raise ValueError(
+                    f"column {found.columns[place].name!r}{of_source} must be finite, got {each.numbers[row]} at "
+                    f"{row_name(row, index)}"
+                )
+        for place, each in found.unlike.items():
+            column, cells = found.columns[place], Cells(each.codes, each.codes)
+            if self.schema.unseen == "error":
+                from recuse.tabular.encoder import check_seen
 
-            for place, column in enumerate(found.columns):
-                cells = Cells(found.numbers[place], found.state[place])
                 check_seen(column, cells, partial(found.cell_at, place), index)
-        unknown = found.state == State.UNKNOWN
-        if options.warn and unknown.any():
-            for place, column in enumerate(found.columns):
-                if column.kind == Kind.NUMBER and unknown[place].any():
-                    column.warn_of_text(unknown[place], found.cell_at(place, int(unknown[place].argmax())))
+            if warn and column.kind == Kind.NUMBER and cells.unknown.any():
+                column.warn_of_text(cells.unknown, found.cell_at(place, int(cells.unknown.argmax())))
 
 
 class _ColumnInput:
@@ -281,41 +289,53 @@ class _ColumnInput:
     column : Column
     name : str
         Name of the input.
-    dtype : type
+    is_number, had_missing : bool
+    read : callable
+        Returns the value and the state of one cell.
     low, high : float
-        Range of the numbers in training; infinite for categories.
+        Values of the codec between them are like those of training; infinite for categories.
+    texts : ndarray of object of shape (text, 1), or None
+        Inputs by position among the levels, and the last two for unknown and for missing cells; None for numbers and
+        dates, which are inputs themselves.
+    unknown : float or int
+        The value that stands for a cell that the column cannot hold.
     """
 
     def __init__(self, column: Column) -> None:
-        self.column, self.name, self.dtype = column, input_name(column), _DTYPES[column.kind]
-        self.low = -np.inf if column.low is None else column.low
-        self.high = np.inf if column.high is None else column.high
-        self._read, self._is_date = column.codec.of_scalar, column.kind == Kind.DATE
-        self._is_number = column.kind == Kind.NUMBER
-        # by position among the levels, then for unknown and for missing cells
-        texts = [*(level.text for level in column.levels), unknown_text(column), missing_text(column)]
-        self._texts = np.array(texts, dtype=object)
+        self.column, self.name, self.had_missing = column, input_name(column), column.had_missing
+        self.read, self.is_number = column.codec.of_scalar, column.kind == Kind.NUMBER
+        (self.low, self.high), self.texts, self.unknown = range_of(column), None, np.inf
+        if column.kind == Kind.DATE:
+            self.low, self.high = 1e6 * self.low + _ROUNDED, 1e6 * self.high - _ROUNDED
+            self.unknown = UNKNOWN_TIME
+        elif column.kind == Kind.CATEGORY:
+            texts = [*(level.text for level in column.levels), unknown_text(column), missing_text(column)]
+            self.texts, self.unknown = np.array(texts, dtype=object)[:, None], -2
+            self.text_rows = [self.texts[place : place + 1] for place in range(len(texts))]
 
-    def of_scalar(self, cell: Any) -> tuple[Any, float, int]:
-        """Return the input, the number and the state of one cell."""
-        value, state = self._read(cell)
-        if self._is_number:
-            return np.inf if state == _UNKNOWN else value, value, state
-        if self._is_date:
-            number = np.nan if state else value / 1e6
-            return UNKNOWN_TIME if state == _UNKNOWN else value, number, state
-        return self._texts[value if value >= 0 else -state], np.nan, state
+    def of_list(self, cells: list[Any]) -> Cells:
+        """Read plain values."""
+        if self.is_number and set(map(type, cells)) <= {float, int}:
+            values = np.array(cells, np.float64)
+            return Cells(values, np.isnan(values).view(np.int8))
+        read, states = zip(*map(self.read, cells), strict=True)
+        return Cells(np.array(read), np.array(states, np.int8))
 
-    def of_cells(self, cells: Cells) -> NDArray[Any]:
-        """Return the inputs (row,) of some cells."""
-        if self._is_number or self._is_date:
-            unknown = cells.unknown
-            return (
-                np.where(unknown, np.inf if self._is_number else UNKNOWN_TIME, cells.values)
-                if unknown.any()
-                else cells.values
-            )
-        return np.asarray(self._texts[np.where(cells.values >= 0, cells.values, -cells.state.astype(np.intp))])
+    def compare(self, cells: Cells) -> Unlike | None:
+        """Compare cells with the training rows; return None if none is unlike them."""
+        is_like = (
+            self.low <= cells.values.min() and cells.values.max() <= self.high  # not for NaN, and times that are none
+            if self.texts is None
+            else not cells.state.any()
+        )
+        return None if is_like else Unlike.of(self.column, cells)
+
+    def feed(self, cells: Cells, unlike: Unlike | None) -> NDArray[Any]:
+        """Return the inputs (row, 1) of compared cells."""
+        values = cells.values
+        if unlike is not None and cells.unknown.any():
+            values = np.where(cells.unknown & ((values < 0) | (self.texts is None)), self.unknown, values)
+        return values[:, None] if self.texts is None else np.asarray(self.texts[values])
 
 
 class ImageReader:

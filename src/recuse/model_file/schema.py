@@ -1,27 +1,31 @@
-"""The inputs of a graph, and the description of what a model reads in the header of a file."""
+"""What a model reads: inputs of its graph, and an example of a row."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from recuse.model_file.errors import ConversionError, ModelFileError
+import numpy as np
+
+from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.operators import DOUBLE, FLOAT, INT64, ROWS, STRING
-from recuse.tabular.codecs import Dialect, Level
 from recuse.tabular.schema import Column, Kind, TableSchema
+
+if TYPE_CHECKING:
+    from recuse.model_file.served import ServedModel
 
 __all__ = [
     "UNKNOWN_TIME",
     "ImageSchema",
     "Inputs",
     "check_savable",
+    "example_cell",
+    "example_row",
     "input_name",
     "inputs_of",
     "missing_text",
-    "schema_from_dict",
-    "schema_to_dict",
     "unknown_text",
     "with_numbers",
 ]
@@ -44,14 +48,6 @@ class ImageSchema:
     """
 
     shape: tuple[int, int, int]
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read the header of a file; raise a ModelFileError if a value is wrong."""
-        shape = values.get("shape")
-        if not isinstance(shape, list) or len(shape) != 3 or not all(type(size) is int and size > 0 for size in shape):
-            raise ModelFileError(f"the header has no valid size of the images: {shape!r:.80}")
-        return cls((shape[0], shape[1], shape[2]))
 
 
 def inputs_of(schema: TableSchema | ImageSchema) -> Inputs:
@@ -83,6 +79,7 @@ def missing_text(column: Column) -> str:
 
     Examples
     --------
+    >>> from recuse.tabular.codecs import Level
     >>> missing_text(Column("origin", Kind.CATEGORY, levels=(Level("eu"),)))
     ''
     """
@@ -101,52 +98,6 @@ def _free_text(column: Column, first: str) -> str:
     return text
 
 
-def schema_to_dict(schema: TableSchema | ImageSchema) -> dict[str, Any]:
-    """Return plain values for JSON."""
-    return {"kind": "image" if isinstance(schema, ImageSchema) else "table", **asdict(schema)}
-
-
-def schema_from_dict(values: Mapping[str, Any]) -> TableSchema | ImageSchema:
-    """Read the schema of a table or of images from the header of a file; raise a ModelFileError if it is wrong."""
-    match values.get("kind"):
-        case "table":
-            return _table_of(values)
-        case "image":
-            return ImageSchema.from_dict(values)
-    raise ModelFileError(f"the header must describe a table or images, got {values.get('kind')!r:.80}")
-
-
-def _table_of(values: Mapping[str, Any]) -> TableSchema:
-    try:
-        columns = tuple(_column_of(column) for column in values["columns"])
-        schema = TableSchema(columns, values["matrix"], values["unseen"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"the header has no valid schema of the columns: {error}") from error
-    valid_matrix = schema.matrix is None or isinstance(schema.matrix, str)
-    if not valid_matrix or schema.unseen not in ("novel", "error", "keep") or not columns:
-        raise ModelFileError("the header has no valid schema of the columns")
-    return schema
-
-
-def _column_of(values: Mapping[str, Any]) -> Column:
-    levels = tuple(Level(**level) for level in values["levels"])
-    known = {"kind": Kind(values["kind"]), "levels": levels, "dialect": Dialect(**values["dialect"])}
-    column = Column(**{**values, **known})
-    texts = (column.reason, *vars(column.dialect).values(), *(level.text for level in levels))
-    numbers = [number for number in (column.low, column.high) if number is not None]
-    valid = (
-        isinstance(column.name, str | int)
-        and all(isinstance(text, str) for text in texts)
-        and all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
-        and all(isinstance(flag, bool) for flag in (column.had_missing, column.had_text))
-        and (column.zone is None or isinstance(column.zone, str))
-        and all(level.value is None or isinstance(level.value, str | int | float) for level in levels)
-    )
-    if not valid:
-        raise ModelFileError(f"the header has no valid schema of column {values.get('name')!r:.80}")
-    return column
-
-
 def check_savable(schema: TableSchema) -> None:
     """Raise a ConversionError if a name or a category cannot be written to a file."""
     for column in schema.columns:
@@ -162,3 +113,28 @@ def check_savable(schema: TableSchema) -> None:
 def _not_unicode(texts: Iterable[str]) -> list[str]:
     """Return the texts that UTF-8 cannot hold, such as a part of a surrogate pair."""
     return [text for text in texts if text.encode("utf-8", errors="ignore").decode("utf-8") != text]
+
+
+def example_row(model: ServedModel) -> dict[str, Any]:
+    """Return a row in the middle of the training ranges, by the names of the columns as text; not for images."""
+    assert isinstance(model.schema, TableSchema)
+    row = {str(column.name): example_cell(column) for column in model.schema.columns if column.kind != "unused"}
+    return {**row, model.cost_: 1.0} if isinstance(model.cost_, str) else row
+
+
+def example_cell(column: Column) -> Any:
+    """Return a value of a column that training rows had, or that lies among theirs.
+
+    Examples
+    --------
+    >>> from recuse.tabular.schema import Kind
+    >>> example_cell(Column("weight", Kind.NUMBER, low=1613.0, high=5140.0))
+    3380.0
+    """
+    if column.kind == "category":
+        return next((level.text if level.value is None else level.value for level in column.levels if level.seen), None)
+    low, high = column.low or 0.0, column.high or 0.0
+    middle, width = (low + high) / 2, high - low
+    if column.kind == "date":
+        return str(np.datetime64(int(middle), "s").astype("M8[D]"))
+    return round(middle, 2 - math.floor(math.log10(width))) if width > 0 else middle

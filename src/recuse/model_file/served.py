@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from recuse import losses
 from recuse.costs import Cost, cost_of_rows
-from recuse.dataframes import is_frame, to_pandas
+from recuse.dataframes import is_frame
 from recuse.decision import Decision
 from recuse.model_file.container import FORMAT_VERSION, GRAPH, read_container
 from recuse.model_file.errors import ModelFileError
 from recuse.model_file.graph.check import MAX_OPERATIONS, measure_graph
 from recuse.model_file.graph.operators import BOOL, DOUBLE, ROWS
-from recuse.model_file.header import Header
+from recuse.model_file.header import Header, ReportColumn, leaderboard_of, out_of_fold_of, training_rows_of
 from recuse.model_file.reading import Feeds, ImageReader, ReadRows, TableReader
 from recuse.model_file.schema import ImageSchema, Inputs, inputs_of
 from recuse.model_file.session import open_session, run_session
-from recuse.model_file.training import Column, leaderboard_of, out_of_fold_of, training_rows_of
 from recuse.tabular.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class ServedModel:
         return self._header.cost.serves_any_cost
 
     @property
-    def leaderboard(self) -> dict[str, Column] | None:
+    def leaderboard(self) -> dict[str, ReportColumn] | None:
         """The columns of the leaderboard of `AutoRejector`, or None."""
         return self._leaderboard
 
@@ -178,7 +177,8 @@ class ServedModel:
     @property
     def fingerprint(self) -> str:
         """A checksum that the model has in common with the estimator that was saved."""
-        return self._header.fingerprint
+        fingerprint: str = self._header.training["fingerprint"]
+        return fingerprint
 
     def certified(self, number: int = 0) -> CertifiedModel:
         """Return the model at the threshold of one of its certificates.
@@ -239,7 +239,7 @@ class ServedModel:
             return self.defer(X, fees, capacities).as_decision()
         if fees or capacities:
             raise ValueError(f"fees and capacities are those of experts, and {self.estimator} has none")
-        return self._decide(self.read(X, cost), cost, _DECIDED)[0]
+        return self._decide(self._reader.read(X), cost, _DECIDED)[0]
 
     def defer(
         self, X: Any, fees: Mapping[str, Any] | None = None, capacities: Mapping[str, Any] | None = None
@@ -268,8 +268,8 @@ class ServedModel:
             raise AttributeError(f"{self.estimator} has no experts: use decide")
         experts = {each.name: Expert(each.column, each.fee, each.capacity) for each in self.experts}
         check_names(fees, experts, "fees")
-        reading = self._reader.read(X, as_table=True)
-        table, alone = to_pandas(reading.table), self._defer(reading)
+        reading = self._reader.read(X)
+        table, alone = reading.frame, self._defer(reading)
         recorded = predictions_of(experts, X, table, fitting=False)
         answers = np.where(np.isnan(recorded), alone.predictions[:, 1:], recorded)
         row_fees = alone.fees[:, 1:].copy()
@@ -288,7 +288,7 @@ class ServedModel:
         from recuse.costs import row_values
         from recuse.experts.decision import DeferralDecision
 
-        count, index = len(reading), reading.index
+        count, index = reading.n_rows, reading.index
         predictions, expected, fees = self._run(reading.feeds, np.empty(count), _DEFERRED, count)
         experts = [each.name for each in self.experts]
         for name, column in zip(experts, fees.T[1:], strict=True):
@@ -300,39 +300,34 @@ class ServedModel:
         if cost is not None:
             raise ValueError(f"cost has no meaning for {self.estimator}: the fees of the experts are the costs")
 
-    def decide_with_expected_loss(self, X: Any, cost: Cost | None = None) -> tuple[Decision, Floats | None]:
-        """Decide like `decide`, and estimate the loss of every row like `expected_loss`, in one run of the graph.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame or mapping
-        cost : float, array-like, callable or str, optional
-
-        Returns
-        -------
-        decision : Decision
-        expected_loss : ndarray of shape (n_rows,) or None
-            None if the estimator has no expected loss.
-        """
-        return self.decide_reading(self.read(X, cost), cost)
-
-    def read(self, X: Any, cost: Cost | None = None, **options: Any) -> ReadRows:
+    def read(
+        self,
+        X: Any,
+        *,
+        warn: bool = True,
+        columns: Mapping[Any, str] | None = None,
+        index: Any = None,
+        source: str = "",
+    ) -> ReadRows:
         """Convert rows to the inputs of the graph, and find what is unlike the training rows in their cells.
 
         Parameters
         ----------
-        X : array-like, DataFrame of any library, Arrow table, or mapping of column names to values
-        cost : float, array-like, callable or str, optional
-            The cost of the decision, which may be computed from the cells.
-        **options
-            `warn`: whether to warn of text in columns of numbers; the warning quotes a cell. `columns`: names of the
-            columns of a table by those of the model. `index`: row labels. `source`: name of the table in errors.
+        X : array-like, DataFrame of any library, Arrow table, or mapping of column names to values or lists of values
+        warn : bool, default=True
+            Whether to warn of text in columns of numbers; the warning quotes a cell.
+        columns : mapping, optional
+            The names of columns of a DataFrame or an Arrow table by those of the model.
+        index : pandas Index, optional
+            Labels of the rows, instead of those of the table.
+        source : str, optional
+            Name of the table in errors.
 
         Returns
         -------
         ReadRows
         """
-        return self._reader.read(X, as_table=self._needs_table(cost), **options)
+        return self._reader.read(X, warn=warn, columns=columns, index=index, source=source)
 
     def decide_reading(self, reading: ReadRows, cost: Cost | None = None) -> tuple[Decision, Floats | None]:
         """Decide about rows that `read` has converted, in one run of the graph.
@@ -356,8 +351,8 @@ class ServedModel:
             self._check_no_cost(cost)
             deferral = self._defer(reading)
             return deferral.as_decision(), deferral.expected_loss[:, 0]
-        count = len(reading)
-        row_cost = self._cost_of_rows(cost, reading.table, count)
+        count = reading.n_rows
+        row_cost = self._cost_of_rows(cost, reading, count)
         prediction, score, accepted, *expected = self._run(reading.feeds, row_cost, names, count)
         rest = (reading.index, self.loss_, self._header.score_unit)
         decision = Decision.of_checked(prediction, accepted, score, row_cost, *rest)
@@ -422,7 +417,7 @@ class ServedModel:
     def info(self) -> dict[str, Any]:
         """Return what the file says about the model, as plain values."""
         limits = {"operations_per_row": self.operations_per_row}
-        return {"format_version": FORMAT_VERSION, **limits, **self._header.to_dict()}
+        return {"format_version": FORMAT_VERSION, **limits, **self._header.values}
 
     def onnx_graph(self) -> bytes:
         """Return the bare ONNX model, which any ONNX Runtime can run."""
@@ -431,14 +426,10 @@ class ServedModel:
     def _outputs(self, X: Any, name: str) -> Floats:
         """Return an output that does not depend on the cost of the rows."""
         reading = self._reader.read(X)
-        cost = np.full(len(reading), self._header.prediction_cost or 0.0)
-        return np.asarray(self._run(reading.feeds, cost, [name], len(reading))[0])
+        cost = np.full(reading.n_rows, self._header.prediction_cost or 0.0)
+        return np.asarray(self._run(reading.feeds, cost, [name], reading.n_rows)[0])
 
-    def _needs_table(self, cost: Cost | None) -> bool:
-        """Whether the cost is computed from the cells of the table."""
-        return callable(cost) or isinstance(self.cost_ if cost is None else cost, str)
-
-    def _cost_of_rows(self, cost: Cost | None, table: Any, count: int) -> Floats:
+    def _cost_of_rows(self, cost: Cost | None, reading: ReadRows, count: int) -> Floats:
         if cost is None and isinstance(self.cost_, float):
             return np.full(count, self.cost_)
         if cost is None and self._header.cost.kind == "callable":
@@ -446,8 +437,8 @@ class ServedModel:
                 f"{self.estimator} was fitted with a callable as cost, which a file cannot hold: "
                 "pass cost=, the callable, a number or one value per row"
             )
-        if self._needs_table(cost):
-            table = to_pandas(table)
+        needs_table = callable(cost) or isinstance(self.cost_ if cost is None else cost, str)
+        table = reading.frame if needs_table else reading.table
         rows = table if is_frame(table) or isinstance(table, np.ndarray) else np.empty((count, 0))
         if callable(cost) and isinstance(self.cost_, str) and is_frame(rows):
             rows = rows.drop(columns=self.cost_, errors="ignore")  # it is not a feature

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
@@ -101,7 +101,9 @@ def run_session(
     [array([[2., 4.]])]
     """
     try:
-        with _denormal_results_as_zero() if flush else nullcontext():
+        if not flush:
+            return list(session.run(names, inputs))
+        with _denormal_results_as_zero():
             return list(session.run(names, inputs))
     except Exception as error:
         raise ModelFileError(

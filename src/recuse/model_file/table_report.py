@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,8 @@ __all__ = [
     "WRONG_TYPE",
     "CellComparison",
     "TableProblem",
+    "Unlike",
+    "range_of",
     "table_report",
 ]
 
@@ -37,7 +38,10 @@ OUT_OF_RANGE = "outside the training range"
 
 _TYPES = {Kind.NUMBER: "numbers", Kind.DATE: "dates or times"}
 _MOST = 10  # problems of one row
-_NONE, _UNKNOWN, _GAP, _OUTSIDE = range(4)  # what is unlike training in a cell
+_LARGEST = float(np.finfo(np.float64).max)
+
+# What is unlike training in a cell: two states, and a known number outside the range.
+_GAP, _UNKNOWN, _OUTSIDE = int(State.MISSING), int(State.UNKNOWN), 3
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +70,41 @@ class TableProblem:
     expected: str = ""
 
 
+def range_of(column: Column) -> tuple[float, float]:
+    """Return the range of the numbers in training, or of all finite numbers if it is not known."""
+    if column.low is None or column.high is None:
+        return -_LARGEST, _LARGEST
+    return column.low, column.high
+
+
+class Unlike(NamedTuple):
+    """The cells of a column, some of which are unlike those of the training rows.
+
+    Attributes
+    ----------
+    codes : ndarray of int8 of shape (row,)
+        What is unlike training in each cell: 0 for nothing, 1 for a missing value where training had none, 2 for a cell
+        that the column cannot hold, and 3 for a number or a date outside the range.
+    numbers : ndarray of shape (row,) or None
+        Numbers, and seconds since 1970 of dates; None for categories.
+    """
+
+    codes: NDArray[np.int8]
+    numbers: Floats | None
+
+    @classmethod
+    def of(cls, column: Column, cells: Cells) -> Unlike | None:
+        """Compare cells with the training rows; return None if no cell is unlike them."""
+        codes = cells.state.copy()
+        if column.had_missing:
+            codes[cells.missing] = 0
+        numbers = None if column.kind == Kind.CATEGORY else column.measured(cells)
+        if numbers is not None:
+            low, high = range_of(column)
+            codes[(numbers < low) | (numbers > high)] = _OUTSIDE
+        return cls(codes, numbers) if codes.any() else None
+
+
 @dataclass(frozen=True)
 class CellComparison:
     """Cells that were read, compared with the training rows.
@@ -73,20 +112,18 @@ class CellComparison:
     Attributes
     ----------
     columns : sequence of Column
-    state : ndarray of int8 of shape (column, row)
-        The `State` of each cell.
-    numbers : ndarray of shape (column, row)
-        Numbers, and seconds since 1970 of dates; NaN for missing and unknown cells, and for categories.
+    count : int
+        Number of the rows.
+    unlike : mapping of int to Unlike
+        The columns with cells that are unlike the training rows, by position.
     cell_at : callable
         Takes the position of a column and a row, and returns the cell as it was given.
-    unlike : bool
-        False if no cell is unlike the training rows.
 
     Examples
     --------
-    >>> columns = [Column("weight", Kind.NUMBER, low=1.0, high=3.0)]
-    >>> weights = [2.0, 9.0, np.nan]
-    >>> found = CellComparison(columns, np.array([[0, 0, 1]]), np.array([weights]), lambda column, row: weights[row])
+    >>> weight = Column("weight", Kind.NUMBER, low=1.0, high=3.0)
+    >>> cells = Cells(np.array([2.0, 9.0, np.nan]), np.array([0, 0, 1], np.int8))
+    >>> found = CellComparison([weight], 3, {0: Unlike.of(weight, cells)}, lambda column, row: cells.values[row])
     >>> for problem in found.problems():
     ...     print(problem.problem, problem.rows, problem.example)
     new missing value 1
@@ -96,103 +133,73 @@ class CellComparison:
     """
 
     columns: Sequence[Column]
-    state: NDArray[np.int8]
-    numbers: Floats
+    count: int
+    unlike: Mapping[int, Unlike]
     cell_at: Callable[[int, int], Any] = field(repr=False)
-    unlike: bool = True
-
-    @classmethod
-    def of_cells(
-        cls, columns: Sequence[Column], cells: Sequence[Cells], cell_at: Callable[[int, int], Any]
-    ) -> CellComparison:
-        """Put the cells of columns together."""
-        count = len(cells[0].state) if cells else 0
-        state, numbers = np.empty((len(cells), count), np.int8), np.full((len(cells), count), np.nan)
-        for place, (column, each) in enumerate(zip(columns, cells, strict=True)):
-            state[place] = each.state
-            if column.kind != Kind.CATEGORY:
-                numbers[place] = column.measured(each)
-        return cls(columns, state, numbers, cell_at)
 
     @classmethod
     def concatenate(cls, blocks: Sequence[CellComparison]) -> CellComparison:
-        """Put the rows of several comparisons with the same columns together."""
+        """Put the rows of several comparisons with the same columns together, without the cells as they were given."""
         if len(blocks) == 1:
             return blocks[0]
-        ends = np.cumsum([len(block) for block in blocks])
-
-        def cell_at(place: int, row: int) -> Any:
-            number = int(np.searchsorted(ends, row, side="right"))
-            return blocks[number].cell_at(place, row - int(ends[number]) + len(blocks[number]))
-
-        state = np.concatenate([block.state for block in blocks], axis=1)
-        numbers = np.concatenate([block.numbers for block in blocks], axis=1)
-        return cls(blocks[0].columns, state, numbers, cell_at)
+        start, codes = 0, dict[int, NDArray[np.int8]]()
+        total = sum(block.count for block in blocks)
+        for block in blocks:
+            for place, each in block.unlike.items():
+                codes.setdefault(place, np.zeros(total, np.int8))[start : start + block.count] = each.codes
+            start += block.count
+        return cls(blocks[0].columns, total, {place: Unlike(codes[place], None) for place in sorted(codes)}, _no_cell)
 
     def __len__(self) -> int:
-        return int(self.state.shape[1])
+        return self.count
 
     def __getitem__(self, rows: slice) -> CellComparison:
         """Return a copy of some rows, without the cells as they were given."""
-        return CellComparison(self.columns, self.state[:, rows].copy(), self.numbers[:, rows].copy(), lambda *_: "")
+        codes = {place: each.codes[rows].copy() for place, each in self.unlike.items()}
+        some = {place: Unlike(each, None) for place, each in codes.items() if each.any()}
+        return CellComparison(self.columns, len(range(self.count)[rows]), some, _no_cell)
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Return the number of rows with each problem, by column and problem."""
-        if not self.unlike:
-            return {}
         return {
-            (str(column.name), _name_of(column, code)): count
-            for column, of_column in zip(self.columns, self._codes, strict=True)
-            for code, count in enumerate(np.bincount(of_column, minlength=4).tolist())
-            if code != _NONE and count
+            (str(self.columns[place].name), _name_of(self.columns[place], code)): int(rows)
+            for place, each in self.unlike.items()
+            for code, rows in zip(*np.unique(each.codes, return_counts=True), strict=True)
+            if code
         }
-
-    @cached_property
-    def _codes(self) -> NDArray[np.int8]:
-        """What is unlike training in each cell (column, row)."""
-        ends = [[-np.inf if column.low is None else column.low for column in self.columns]]
-        ends += [[np.inf if column.high is None else column.high for column in self.columns]]
-        low, high = np.array(ends)[:, :, None]
-        may_miss = np.array([column.had_missing for column in self.columns], np.bool_)[:, None]
-        codes = np.where((self.numbers < low) | (self.numbers > high), _OUTSIDE, _NONE).astype(np.int8)
-        codes[(self.state == State.MISSING) & ~may_miss] = _GAP
-        codes[self.state == State.UNKNOWN] = _UNKNOWN
-        return codes
 
     def problems(self) -> list[TableProblem]:
         """Return the problems of all rows, in the order of the columns."""
-        if not self._codes.any():
-            return []
-        return [problem for place in range(len(self.columns)) for problem in self._problems_of(place)]
+        return [problem for place in self.unlike for problem in self._problems_of(place)]
 
     def _problems_of(self, place: int) -> Iterator[TableProblem]:
-        column, codes = self.columns[place], self._codes[place]
-        counts = np.bincount(codes, minlength=4).tolist()
-        if counts[_UNKNOWN]:
+        column, (codes, numbers) = self.columns[place], self.unlike[place]
+        _, gaps, unknown, outside = np.bincount(codes, minlength=4).tolist()
+        if unknown:
             example = f"{cell_text(self.cell_at(place, int((codes == _UNKNOWN).argmax()))):.40}"
-            expected = _TYPES.get(column.kind, "")
-            yield TableProblem(column.name, _name_of(column, _UNKNOWN), counts[_UNKNOWN], example, expected)
-        if counts[_GAP]:
-            yield TableProblem(column.name, NEW_MISSING, counts[_GAP])
-        if counts[_OUTSIDE]:
-            text, numbers = _date if column.kind == Kind.DATE else _number, self.numbers[place]
-            assert column.low is not None
-            assert column.high is not None
-            farthest = numbers[int(np.nanargmax(np.maximum(column.low - numbers, numbers - column.high)))]
-            limits = f"{text(column.low)} to {text(column.high)}"
-            yield TableProblem(column.name, OUT_OF_RANGE, counts[_OUTSIDE], text(farthest), limits)
+            yield TableProblem(column.name, _name_of(column, _UNKNOWN), unknown, example, _TYPES.get(column.kind, ""))
+        if gaps:
+            yield TableProblem(column.name, NEW_MISSING, gaps)
+        if outside and numbers is not None:
+            text, (low, high) = _date if column.kind == Kind.DATE else _number, range_of(column)
+            numbers = numbers[codes == _OUTSIDE]
+            farthest = numbers[int(np.maximum(low - numbers, numbers - high).argmax())]
+            yield TableProblem(column.name, OUT_OF_RANGE, outside, text(farthest), f"{text(low)} to {text(high)}")
 
     def by_row(self) -> list[list[dict[str, str]]]:
         """Return the first ten problems of each row."""
-        found: list[list[dict[str, str]]] = [[] for _ in range(len(self))]
-        if not self.unlike:
-            return found
-        for row, place in zip(*(each.tolist() for each in np.nonzero(self._codes.T)), strict=True):
-            if len(found[row]) < _MOST:
-                column = self.columns[place]
-                problem = _name_of(column, int(self._codes[place, row]))
-                found[row].append({"column": str(column.name), "problem": problem})
+        found: list[list[dict[str, str]]] = [[] for _ in range(self.count)]
+        for place, each in self.unlike.items():
+            column = self.columns[place]
+            for row in np.flatnonzero(each.codes).tolist():
+                if len(found[row]) < _MOST:
+                    problem = _name_of(column, int(each.codes[row]))
+                    found[row].append({"column": str(column.name), "problem": problem})
         return found
+
+
+def _no_cell(place: int, row: int) -> str:
+    return ""
 
 
 def _name_of(column: Column, code: int) -> str:
@@ -240,8 +247,9 @@ def table_report(schema: TableSchema, table: pd.DataFrame) -> list[TableProblem]
             return [TableProblem(table.shape[1], MISSING_COLUMN, len(table), expected=width)]
         table = table.set_axis([column.name for column in schema.columns], axis=1)
     present = [column for column in schema.used if column.name in table.columns]
-    cells = [_cells_of(column, table[column.name]) for column in present]
-    found = CellComparison.of_cells(present, cells, lambda place, row: table[present[place].name].iloc[row]).problems()
+    compared = [Unlike.of(column, _cells_of(column, table[column.name])) for column in present]
+    unlike = {place: each for place, each in enumerate(compared) if each is not None}
+    found = CellComparison(present, len(table), unlike, lambda place, row: table[present[place].name].iloc[row])
     absent = [
         TableProblem(column.name, MISSING_COLUMN, len(table), expected=column.expected)
         for column in schema.used
@@ -249,7 +257,7 @@ def table_report(schema: TableSchema, table: pd.DataFrame) -> list[TableProblem]
     ]
     known = {column.name for column in schema.columns}
     ignored = [TableProblem(name, IGNORED_COLUMN, len(table)) for name in table.columns if name not in known]
-    return absent + found + ignored
+    return absent + found.problems() + ignored
 
 
 def _cells_of(column: Column, cells: pd.Series[Any]) -> Cells:

@@ -61,7 +61,7 @@ class BlockScorer:
         index = file_rows(len(block), first)
         given = self._costs(block, cost, index, source) if isinstance(cost, str) else cost
         # The problems of the reading have what its warnings say.
-        reading = self.model.read(block, given, warn=False, columns=columns, index=index, source=source)
+        reading = self.model.read(block, warn=False, columns=columns, index=index, source=source)
         decision, expected = self.model.decide_reading(reading, given)
         decision = decision if self._certified is None else self._certified.apply(decision)
         results = decision.to_frame().reset_index(drop=True)

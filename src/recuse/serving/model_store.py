@@ -163,11 +163,11 @@ class LoadedModel:
     def decide(self, table: Any, cost: Any = None) -> DecidedRows:
         """Decide about rows, by the certificate in force if there is one, and compare them with the training rows."""
         if self.certificate is None:
-            reading = self.model.read(table, cost, warn=False)
+            reading = self.model.read(table, warn=False)
             return DecidedRows(*self.model.decide_reading(reading, cost), reading.comparison)
         certified = self.model.certified(self.certificate.number - 1)
         cost = certified.model_cost(cost)
-        reading = self.model.read(table, cost, warn=False)
+        reading = self.model.read(table, warn=False)
         decision, expected = self.model.decide_reading(reading, cost)
         return DecidedRows(certified.apply(decision), expected, reading.comparison)
 

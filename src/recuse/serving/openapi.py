@@ -10,8 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 from typing_extensions import is_typeddict
 
-from recuse.model_file.example_row import example_row
-from recuse.model_file.schema import ImageSchema
+from recuse.model_file.schema import ImageSchema, example_row
 from recuse.reviews.results import QueueSummary
 from recuse.serving import messages
 from recuse.serving.guard import OPEN_PATHS

@@ -143,7 +143,7 @@ class Cells(NamedTuple):
 
 
 def _of_numbers(values: Floats) -> Cells:
-    return Cells(values, np.isnan(values).astype(np.int8))  # NaN is missing
+    return Cells(values, np.isnan(values).view(np.int8))  # NaN is missing
 
 
 def _of_scalars(scalars: Sequence[Scalar], dtype: Any) -> Cells:
@@ -416,12 +416,14 @@ class CategoryCodec:
 
     def of_scalar(self, cell: Any) -> Scalar:
         """Return the position, -1 if there is none, and the state of one cell; a level without rows is unknown."""
-        if cell is None:
+        kind = type(cell)
+        if kind is str:
+            text = cell
+        elif kind is int:
+            text = str(cell)
+        elif _is_gap(cell):
             return _NO_LEVEL
-        text = cell
-        if type(cell) is not str:
-            if _is_gap(cell):
-                return _NO_LEVEL
+        else:
             text = cell_text(cell)
         found = self._scalars.get(text) or self._scalars.get(self.canonical(text))
         if found is not None:

@@ -9,7 +9,7 @@ pytest.importorskip("lightning")
 from recuse.datasets import make_cellularity
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.model_file.errors import ConversionError
-from recuse.model_file.graph.decision import build_decision
+from recuse.model_file.graph.conversion import build_decision
 from recuse.model_file.runtime import onnxruntime
 
 IMAGES, Y, _, _ = make_cellularity(48, random_state=0, size=32)
@@ -23,7 +23,7 @@ def fitted(cost=0.02, **parameters):
 
 
 def run(model, images, **inputs):
-    graph = build_decision(model).graph
+    graph = build_decision(model)[0].model().SerializeToString()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(graph, options)

@@ -5,7 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 import recuse.rules
-from recuse.model_file.graph.decision import emitters
+from recuse.model_file.graph.conversion import emitters
 
 
 def rules():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper
 
 from recuse.model_file.graph.operators import (
@@ -38,6 +38,7 @@ _TYPES = {
     STRING: TensorProto.STRING,
     UINT8: TensorProto.UINT8,
 }
+_NUMPY_TYPES: Mapping[str, Any] = {DOUBLE: np.float64, FLOAT: np.float32, INT64: np.int64, BOOL: np.bool_}
 
 
 class GraphBuilder:
@@ -83,17 +84,15 @@ class GraphBuilder:
         In single precision, which is that of networks for images, weights below the normal range become zero: products
         with them take up to 200 times as long.
         """
-        values = np.asarray(array)
-        if dtype is None:
-            dtype = DOUBLE
-        values = np.ascontiguousarray(values.astype(_numpy_type(dtype)))
+        dtype = DOUBLE if dtype is None else dtype
+        values = np.asarray(array).astype(_NUMPY_TYPES[dtype], order="C")
         if dtype == FLOAT:
-            values = np.where(np.abs(values) < np.finfo(np.float32).tiny, np.float32(0), values)
-        key = (dtype, np.shape(array), values.tobytes())
+            values[np.abs(values) < np.finfo(np.float32).tiny] = 0
+        key = (dtype, values.shape, values.tobytes())
         if key not in self._constants:
             name = f"/c{len(self._constants)}"
-            self._initializers.append(numpy_helper.from_array(values.reshape(np.shape(array)), name))
-            self._constants[key] = Value(self, name, Signature(dtype, np.shape(array), values.reshape(np.shape(array))))
+            self._initializers.append(numpy_helper.from_array(values, name))
+            self._constants[key] = Value(self, name, Signature(dtype, values.shape, values))
         return self._constants[key]
 
     def node(self, operator: str, *inputs: Value, **attributes: Any) -> Value:
@@ -129,6 +128,16 @@ class GraphBuilder:
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="recuse")
 
 
+def _infix(operator: str, *, reverse: bool = False) -> Callable[[Value, Any], Value]:
+    """Return the method of an operator of Python, which appends a node."""
+
+    def apply(self: Value, other: Any) -> Value:
+        pair = (self, self._operand(other))
+        return self.graph.node(operator, *(pair[::-1] if reverse else pair))
+
+    return apply
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
     """A tensor of a graph; arithmetic with numbers, arrays and other tensors appends nodes."""
@@ -152,70 +161,24 @@ class Value:
     def _operand(self, other: Any) -> Value:
         return other if isinstance(other, Value) else self.graph.constant(other, self.dtype)
 
-    def _apply(self, operator: str, other: Any, *, reverse: bool = False) -> Value:
-        pair = (self._operand(other), self) if reverse else (self, self._operand(other))
-        return self.graph.node(operator, *pair)
-
-    def __add__(self, other: Any) -> Value:
-        return self._apply("Add", other)
-
-    def __radd__(self, other: Any) -> Value:
-        return self._apply("Add", other, reverse=True)
-
-    def __sub__(self, other: Any) -> Value:
-        return self._apply("Sub", other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return self._apply("Sub", other, reverse=True)
-
-    def __mul__(self, other: Any) -> Value:
-        return self._apply("Mul", other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return self._apply("Mul", other, reverse=True)
-
-    def __truediv__(self, other: Any) -> Value:
-        return self._apply("Div", other)
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return self._apply("Div", other, reverse=True)
-
-    def __pow__(self, other: Any) -> Value:
-        return self._apply("Pow", other)
-
-    def __mod__(self, other: Any) -> Value:
-        return self._apply("Mod", other)
-
-    def __matmul__(self, other: Any) -> Value:
-        return self._apply("MatMul", other)
+    __add__, __radd__ = _infix("Add"), _infix("Add", reverse=True)
+    __sub__, __rsub__ = _infix("Sub"), _infix("Sub", reverse=True)
+    __mul__, __rmul__ = _infix("Mul"), _infix("Mul", reverse=True)
+    __truediv__, __rtruediv__ = _infix("Div"), _infix("Div", reverse=True)
+    __pow__, __mod__, __matmul__ = _infix("Pow"), _infix("Mod"), _infix("MatMul")
+    __and__, __or__ = _infix("And"), _infix("Or")
+    __lt__, __le__ = _infix("Less"), _infix("LessOrEqual")
+    __gt__, __ge__ = _infix("Greater"), _infix("GreaterOrEqual")
 
     def __neg__(self) -> Value:
         return self.graph.node("Neg", self)
 
-    def __and__(self, other: Any) -> Value:
-        return self._apply("And", other)
-
-    def __or__(self, other: Any) -> Value:
-        return self._apply("Or", other)
-
     def __invert__(self) -> Value:
         return self.graph.node("Not", self)
 
-    def __lt__(self, other: Any) -> Value:
-        return self._apply("Less", other)
-
-    def __le__(self, other: Any) -> Value:
-        return self._apply("LessOrEqual", other)
-
-    def __gt__(self, other: Any) -> Value:
-        return self._apply("Greater", other)
-
-    def __ge__(self, other: Any) -> Value:
-        return self._apply("GreaterOrEqual", other)
-
     def equals(self, other: Any) -> Value:
         """Compare element by element."""
-        return self._apply("Equal", other)
+        return self.graph.node("Equal", self, self._operand(other))
 
     def unary(self, operator: str, **attributes: Any) -> Value:
         """Apply an operator of one input, such as "Exp"."""
@@ -223,11 +186,11 @@ class Value:
 
     def maximum(self, other: Any) -> Value:
         """Return the larger of two values, element by element."""
-        return self._apply("Max", other)
+        return self.graph.node("Max", self, self._operand(other))
 
     def minimum(self, other: Any) -> Value:
         """Return the smaller of two values, element by element."""
-        return self._apply("Min", other)
+        return self.graph.node("Min", self, self._operand(other))
 
     def clip(self, low: Any, high: Any) -> Value:
         """Limit the values."""
@@ -314,7 +277,3 @@ def _attribute(name: str, value: Any) -> Any:
     if name in ("nodes_splits", "leaf_weights", "nodes_modes"):
         return numpy_helper.from_array(np.asarray(value), name)
     return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _numpy_type(dtype: str) -> NDArray[Any] | type[Any]:
-    return {DOUBLE: np.float64, FLOAT: np.float32, INT64: np.int64, BOOL: np.bool_}[dtype]

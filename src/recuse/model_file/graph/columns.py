@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
 from recuse.model_file.graph.operators import BOOL, DOUBLE, INT64
-from recuse.model_file.schema import UNKNOWN_TIME, input_name, missing_text
+from recuse.model_file.schema import (
+    UNKNOWN_TIME,
+    check_savable,
+    input_name,
+    inputs_of,
+    missing_text,
+    with_numbers,
+)
 from recuse.tabular.codecs import MISSING_TIME, Cells, State
 from recuse.tabular.encoder import (
     CIRCLE_STEPS,
@@ -24,7 +31,7 @@ from recuse.tabular.encoder import (
 )
 from recuse.tabular.schema import Kind, TableSchema
 
-__all__ = ["EncodedTable", "encode_table", "raw_numbers"]
+__all__ = ["EncodedTable", "TableInputs", "raw_numbers", "table_inputs"]
 
 Floats = NDArray[np.float64]
 
@@ -63,11 +70,54 @@ def raw_numbers(schema: TableSchema, inputs: dict[str, Value]) -> Value:
     return concat([inputs[input_name(column)] for column in schema.columns], axis=1)
 
 
-def encode_table(encoder: TableEncoder, schema: TableSchema, inputs: dict[str, Value]) -> EncodedTable:
+@dataclass(frozen=True)
+class TableInputs:
+    """The columns of a table as inputs of a graph.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    schema : TableSchema
+        The features, and then the numbers that are no features.
+    inputs : dict of str to Value
+        The features.
+    others : dict of str to Value
+        Numbers (row, 1) of columns that are no features.
+    """
+
+    encoder: TableEncoder
+    schema: TableSchema
+    inputs: dict[str, Value]
+    others: dict[str, Value]
+
+    @property
+    def encoded(self) -> EncodedTable:
+        """The features as the encoder encodes them; equal nodes of a graph are stored once."""
+        return _encoded(self.encoder, self.inputs)
+
+
+def table_inputs(graph: GraphBuilder, encoder: TableEncoder, others: Sequence[str] = ()) -> TableInputs:
+    """Declare the columns of a table as inputs; `others` are numbers that are no features."""
+    features = encoder.schema_
+    schema = with_numbers(features, others)
+    check_savable(schema)
+    inputs = {name: graph.input(name, dtype, shape) for name, (dtype, shape) in inputs_of(schema).items()}
+    count = len(features.columns)
+    if schema.matrix is not None:
+        matrix = inputs[schema.matrix]
+        numbers = {name: matrix.columns(count + place, count + place + 1) for place, name in enumerate(others)}
+        inputs = {schema.matrix: matrix.columns(0, count)}
+    else:
+        numbers = {str(column.name): inputs[input_name(column)] for column in schema.columns[count:]}
+    return TableInputs(encoder, schema, inputs, numbers)
+
+
+def _encoded(encoder: TableEncoder, inputs: dict[str, Value]) -> EncodedTable:
     """Encode the inputs as `TableEncoder.encode` does.
 
     Cells that are not numbers or dates are unknown: infinite numbers, and the time `UNKNOWN_TIME`.
     """
+    schema = encoder.schema_
     used = [place for place, column in enumerate(schema.columns) if column.kind != Kind.UNUSED]
     blocks: list[Value] = []  # features
     order: list[int] = []  # position of each block's features in the encoding

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
-from recuse.model_file.graph.decision import Emitted, cost_input, emits, table_inputs
+from recuse.model_file.graph.columns import table_inputs
+from recuse.model_file.graph.conversion import Emitted, cost_input, emits
 from recuse.model_file.graph.networks import in_target_units, selective_heads, stack_outputs, stack_outputs_at
 from recuse.model_file.graph.operators import BOOL, DOUBLE, FLOAT, INT64
 from recuse.model_file.graph.torch_modules.modules import convert_two_heads

@@ -15,7 +15,7 @@ from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import converts
-from recuse.model_file.graph.regressors.preprocessing import standardised
+from recuse.model_file.graph.preprocessing import standardised
 from recuse.model_file.graph.torch_modules.modules import stacked_modules
 
 __all__ = ["in_target_units", "member_predictions", "selective_heads", "stack_outputs", "stack_outputs_at"]

@@ -1,35 +1,38 @@
-"""Graphs of rules that expect a loss."""
+"""Graphs of rules that expect a loss, of a model alone and of a model with experts."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from recuse.costs import is_constant
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.model_file.errors import ConversionError
-from recuse.model_file.graph.builder import GraphBuilder, Value, concat
-from recuse.model_file.graph.columns import raw_numbers
-from recuse.model_file.graph.conversion import convert
-from recuse.model_file.graph.decision import Emitted, TableInputs, cost_input, emits, table_inputs
+from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
+from recuse.model_file.graph.columns import TableInputs, raw_numbers, table_inputs
+from recuse.model_file.graph.conversion import Emitted, convert, cost_input, emits
+from recuse.model_file.graph.kernels import square_distances
 from recuse.model_file.graph.networks import member_predictions
 from recuse.model_file.graph.operators import INT64
-from recuse.model_file.graph.regressors.kernels import square_distances
+from recuse.rules.deferral import DeferralRule, ExpertLoss
 from recuse.rules.risk import Novelty, PowerCalibration, RiskInputs, RiskRule, ScaledRisk
 
-__all__ = ["estimate", "mean_risk"]
+__all__: list[str] = []
 
 
 @emits(RiskRule)
 def _emit_risk(rule: RiskRule, graph: GraphBuilder) -> Emitted:
     table = table_inputs(graph, rule.encoder)
-    prediction, expected = estimate(rule, table)
+    prediction, expected = _estimate(rule, table)
     return Emitted(table.schema, prediction, cost_input(graph) - expected, expected)
 
 
-def estimate(rule: RiskRule, table: TableInputs) -> tuple[Value, Value]:
+def _estimate(rule: RiskRule, table: TableInputs) -> tuple[Value, Value]:
     """Return the prediction (row, output) and the expected loss (row, 1)."""
-    models, features = rule.models, table.encoded.features
+    models, encoded = rule.models, table.encoded
+    features = encoded.features
     x = raw_numbers(rule.encoder.schema_, table.inputs) if models.reads_rows else features
     novelty = None if models.novelty is None else _novelty(models.novelty, features)
     predictions, inputs = [], []
@@ -38,11 +41,11 @@ def estimate(rule: RiskRule, table: TableInputs) -> tuple[Value, Value]:
         mean, spread = _weighted([mean for mean, _ in each], models.weights), each[0][1]
         predictions.append(mean)
         inputs.append(_risk_inputs(models.inputs, features, novelty, mean, spread))
-    risk = _weighted([mean_risk(each, inputs) for each in models.risks], models.risk_weights)
+    risk = _weighted([_mean_risk(each, inputs) for each in models.risks], models.risk_weights)
     expected = _calibrated(rule.calibration, risk * rule.factor)
     if rule.surcharge is not None:
-        by_column = rule.surcharge.by_column[table.encoded.columns]
-        expected = expected + table.encoded.novelty @ by_column[:, None]
+        by_column = rule.surcharge.by_column[encoded.columns]
+        expected = expected + encoded.novelty @ by_column[:, None]
     return _mean(predictions), expected
 
 
@@ -85,7 +88,7 @@ def _novelty(novelty: Novelty, features: Value) -> Value:
     return (distance.mean(axis=1, keepdims=True) + novelty.floor).unary("Log")
 
 
-def mean_risk(risk: ScaledRisk, inputs: list[Value]) -> Value:
+def _mean_risk(risk: ScaledRisk, inputs: list[Value]) -> Value:
     """Return the mean of the scaled risks (row, 1) over all pairs of model and inputs."""
     return _mean([convert(model, table).maximum(0.0) * risk.scale for model, table in risk.paired(inputs)])
 
@@ -106,3 +109,71 @@ def _weighted(values: list[Value], weights: Any) -> Value:
     for value, weight in zip(values[1:], weights[1:], strict=True):
         total = total + value * float(weight)
     return total
+
+
+@emits(DeferralRule)
+def _emit_deferral(rule: DeferralRule, graph: GraphBuilder) -> Emitted:
+    table = table_inputs(graph, rule.encoder, _numbers(rule))
+    prediction, own = _estimate(rule.own, replace(table, encoder=rule.own.encoder))
+    features = table.encoded.features
+    predictions, losses, fees = [prediction], [own], [own * 0.0]
+    for expert in rule.experts:
+        answer = _answer(expert, table)
+        predictions.append(own * np.nan if answer is None else answer)
+        losses.append(_loss(expert, features, answer))
+        fees.append(table.others[expert.fee] if isinstance(expert.fee, str) else own * 0.0 + _fixed_fee(expert))
+    best = losses[1] + fees[1]
+    for loss, fee in zip(losses[2:], fees[2:], strict=True):
+        best = best.minimum(loss + fee)
+    described = tuple(_described(each) for each in rule.experts)
+    of_actions = {"predictions": predictions, "expected_losses": losses, "fees": fees}
+    actions = {name: concat(values, axis=1) for name, values in of_actions.items()}
+    return Emitted(table.schema, prediction, best - own, own, experts=described, actions=actions)
+
+
+def _numbers(rule: DeferralRule) -> list[str]:
+    """Return the columns that are no features: fees, and the predictions of experts that are callables."""
+    fees = [expert.fee for expert in rule.experts if isinstance(expert.fee, str)]
+    answers = [expert.name for expert in rule.experts if expert.prediction is not None and expert.model is None]
+    return list(dict.fromkeys([*fees, *answers]))
+
+
+def _described(expert: ExpertLoss) -> dict[str, Any]:
+    fee = expert.fee if isinstance(expert.fee, str) else _fixed_fee(expert)
+    capacity = expert.capacity.item() if isinstance(expert.capacity, np.generic) else expert.capacity
+    return {"name": expert.name, "fee": fee, "capacity": capacity, "column": expert.column}
+
+
+def _fixed_fee(expert: ExpertLoss) -> float:
+    if not is_constant(expert.fee):
+        raise ConversionError(
+            f"the fee of {expert.name!r} is a callable or has one value for each row of fit, which a model file cannot "
+            "hold: give a number, or the name of a column"
+        )
+    return float(expert.fee)  # type: ignore[arg-type]
+
+
+def _answer(expert: ExpertLoss, table: TableInputs) -> Value | None:
+    """Return the prediction (row, 1) of an expert that always predicts; NaN where it does not."""
+    if expert.prediction is None:
+        return None
+    if expert.model is None:
+        given = table.others[expert.name]
+        return where(given.unary("IsInf"), np.nan, given)  # a cell that is no number
+    try:
+        return convert(expert.model, raw_numbers(table.encoder.schema_, table.inputs))
+    except ConversionError as error:
+        raise ConversionError(
+            f"the expert {expert.name!r}: {error}. Or give its method predict as the source, and its predictions as "
+            f"the column {expert.name!r} of new rows"
+        ) from error
+
+
+def _loss(expert: ExpertLoss, features: Value, answer: Value | None) -> Value:
+    """Return the expected loss (row, 1); infinite where the expert should have predicted and has not."""
+    if answer is None or expert.prediction is None:
+        return _mean_risk(expert.risk, [features])
+    mean, scale = expert.prediction
+    silent = answer.unary("IsNaN")
+    standard = where(silent, 0.0, (answer - mean) / (scale or 1.0))
+    return where(silent, np.inf, _mean_risk(expert.risk, [concat([features, standard], axis=1)]))

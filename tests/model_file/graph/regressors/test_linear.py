@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVR
 
 from graph_runs import assert_same_prediction, name_of, new_rows, training_rows
 
-MANY_OUTPUTS = [
+MODELS = [
     linear_model.LinearRegression(),
     linear_model.LinearRegression(fit_intercept=False),
     linear_model.Ridge(),
@@ -28,8 +28,6 @@ MANY_OUTPUTS = [
         MLPRegressor(hidden_layer_sizes=(8, 4), activation=act, max_iter=300, tol=1e9)
         for act in ("identity", "relu", "tanh", "logistic")
     ],
-]
-ONE_OUTPUT = [
     linear_model.ARDRegression(),
     linear_model.BayesianRidge(),
     linear_model.ElasticNetCV(cv=3),
@@ -45,12 +43,6 @@ ONE_OUTPUT = [
     LinearSVR(random_state=0, max_iter=100_000),
     linear_model.TweedieRegressor(power=0),
 ]
-TWO_OUTPUTS = [
-    linear_model.MultiTaskLasso(0.01),
-    linear_model.MultiTaskElasticNet(0.01),
-    linear_model.MultiTaskLassoCV(cv=3),
-    linear_model.MultiTaskElasticNetCV(cv=3),
-]
 POSITIVE = [
     linear_model.PoissonRegressor(),
     linear_model.GammaRegressor(),
@@ -60,27 +52,14 @@ POSITIVE = [
 ]
 
 
-def standard_rows(n_outputs=1):
-    X, y = training_rows(n_outputs)
+def standard_rows():
+    X, y = training_rows()
     return X / X.std(axis=0), y
 
 
-@pytest.mark.parametrize("model", MANY_OUTPUTS, ids=name_of)
-@pytest.mark.parametrize("n_outputs", [1, 2])
-def test_several_outputs(model, n_outputs):
-    X, y = standard_rows(n_outputs)
-    assert_same_prediction(model.fit(X, y), new_rows(X))
-
-
-@pytest.mark.parametrize("model", ONE_OUTPUT, ids=name_of)
-def test_one_output(model):
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_linear_models_and_networks(model):
     X, y = standard_rows()
-    assert_same_prediction(model.fit(X, y), new_rows(X))
-
-
-@pytest.mark.parametrize("model", TWO_OUTPUTS, ids=name_of)
-def test_two_outputs(model):
-    X, y = standard_rows(2)
     assert_same_prediction(model.fit(X, y), new_rows(X))
 
 

@@ -13,10 +13,9 @@ from recuse.model_file.graph.conversion import convert
 
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
 @pytest.mark.parametrize("p", [1, 2])
-@pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("algorithm", ["kd_tree", "brute"])
-def test_nearest_rows(weights, p, n_outputs, algorithm):
-    X, y = training_rows(n_outputs)
+def test_nearest_rows(weights, p, algorithm):
+    X, y = training_rows()
     model = KNeighborsRegressor(4, weights=weights, p=p, algorithm=algorithm).fit(X, y)
     new = new_rows(X)
     # the distance of a row to itself is a rounding error in scikit-learn's brute force

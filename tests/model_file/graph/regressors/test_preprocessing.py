@@ -20,7 +20,6 @@ from sklearn.preprocessing import (
     MinMaxScaler,
     Normalizer,
     PolynomialFeatures,
-    PowerTransformer,
     QuantileTransformer,
     RobustScaler,
     StandardScaler,
@@ -41,8 +40,6 @@ TRANSFORMERS = [
     RobustScaler(),
     RobustScaler(with_centering=False, with_scaling=False),
     *[Normalizer(norm) for norm in ("l1", "l2", "max")],
-    PowerTransformer(),
-    PowerTransformer(standardize=False),
     PolynomialFeatures(),
     PolynomialFeatures(3, include_bias=False, interaction_only=True),
     PCA(3),
@@ -71,21 +68,6 @@ def test_transformers(model):
 def test_functions(function, scale):
     X = np.random.RandomState(0).uniform(0.1, 3, size=(500, 2)) * scale
     assert_same_transform(FunctionTransformer(function).fit(X), X)
-
-
-def test_box_cox():
-    X = np.exp(training_rows()[0] / 100)
-    X[:, 1] = np.exp(np.random.RandomState(0).normal(size=len(X)))
-    model = PowerTransformer("box-cox").fit(X)
-    model.lambdas_[1] = 0.0
-    assert_same_transform(model, X * 2)
-
-
-def test_yeo_johnson_with_special_powers():
-    X, _ = training_rows()
-    model = PowerTransformer(standardize=False).fit(X)
-    model.lambdas_[:] = 0.0, 2.0, 1.0, -0.5, 1e-9
-    assert_same_transform(model, new_rows(X))
 
 
 @pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent", "constant"])

@@ -16,10 +16,10 @@ from graph_runs import assert_same_prediction, name_of, new_rows, training_rows
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder
 from recuse.model_file.graph.conversion import convert
-from recuse.model_file.graph.regressors.trees import Tree, tree_ensemble
+from recuse.model_file.graph.trees import Tree, tree_ensemble
 from recuse.model_file.runtime import onnxruntime
 
-MANY_OUTPUTS = [
+MODELS = [
     DecisionTreeRegressor(random_state=0),
     DecisionTreeRegressor(max_leaf_nodes=9, random_state=0),
     ExtraTreeRegressor(random_state=0),
@@ -27,8 +27,6 @@ MANY_OUTPUTS = [
     ExtraTreesRegressor(20, random_state=0),
     BaggingRegressor(DecisionTreeRegressor(), 5, random_state=0),
     BaggingRegressor(LinearRegression(), 5, max_features=2, random_state=0),
-]
-ONE_OUTPUT = [
     DecisionTreeRegressor(min_samples_leaf=200),
     BaggingRegressor(n_estimators=5, max_features=0.6, random_state=0),
     GradientBoostingRegressor(n_estimators=20),
@@ -40,15 +38,8 @@ ONE_OUTPUT = [
 ]
 
 
-@pytest.mark.parametrize("model", MANY_OUTPUTS, ids=name_of)
-@pytest.mark.parametrize("n_outputs", [1, 2])
-def test_several_outputs(model, n_outputs):
-    X, y = training_rows(n_outputs)
-    assert_same_prediction(model.fit(X, y), new_rows(X))
-
-
-@pytest.mark.parametrize("model", ONE_OUTPUT, ids=name_of)
-def test_one_output(model):
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_trees_and_ensembles(model):
     X, y = training_rows()
     assert_same_prediction(model.fit(X, y), new_rows(X))
 
@@ -83,7 +74,7 @@ def test_nodes_before_their_parents_are_moved():
     leaf = np.array([False, True, True, False, True])
     children = np.array([3, 0, 0, 2, 0]), np.array([1, 0, 0, 4, 0])
     threshold, value = np.array([1.0, 0, 0, -1.0, 0]), np.array([0, 30.0, 10.0, 0, 20.0])
-    graph.output("y", tree_ensemble(x, [Tree(np.zeros(5, int), threshold, *children, value, leaf)], 1))
+    graph.output("y", tree_ensemble(x, [Tree(np.zeros(5, int), threshold, *children, value, leaf)]))
     session = onnxruntime.InferenceSession(graph.model().SerializeToString())
     assert session.run(None, {"x": np.array([[-2.0], [0.0], [2.0]])})[0].tolist() == [[10.0], [20.0], [30.0]]
 

@@ -40,8 +40,6 @@ class Tree:
         Any value at leaves.
     threshold, value : ndarray of shape (node,)
     leaf : ndarray of shape (node,)
-    target : int
-        The output that the value of a leaf is added to.
     """
 
     feature: Integers
@@ -50,11 +48,10 @@ class Tree:
     right: Integers
     value: Floats
     leaf: NDArray[np.bool_]
-    target: int = 0
 
 
-def tree_ensemble(x: Value, trees: Sequence[Tree], n_targets: int) -> Value:
-    """Return the sums (row, target) of the leaves that each row reaches.
+def tree_ensemble(x: Value, trees: Sequence[Tree]) -> Value:
+    """Return the sums (row, 1) of the leaves that each row reaches.
 
     Examples
     --------
@@ -63,7 +60,7 @@ def tree_ensemble(x: Value, trees: Sequence[Tree], n_targets: int) -> Value:
     >>> zero = np.zeros(3, np.int64)
     >>> value, leaf = np.array([0.0, -1.0, 1.0]), np.array([False, True, True])
     >>> step = Tree(zero, zero.astype(float), zero + 1, zero + 2, value, leaf)
-    >>> tree_ensemble(x, [step], 1).shape
+    >>> tree_ensemble(x, [step]).shape
     (-1, 1)
     """
     sizes = np.array([len(tree.leaf) for tree in trees])
@@ -90,7 +87,7 @@ def tree_ensemble(x: Value, trees: Sequence[Tree], n_targets: int) -> Value:
         x,
         aggregate_function=_SUM,
         post_transform=_NO_TRANSFORM,
-        n_targets=n_targets,
+        n_targets=1,
         tree_roots=roots.astype(np.int64),
         nodes_featureids=np.concatenate([feature, extra]).astype(np.int64),
         nodes_splits=np.concatenate([threshold, extra.astype(np.float64)]).astype(np.float64),
@@ -99,7 +96,7 @@ def tree_ensemble(x: Value, trees: Sequence[Tree], n_targets: int) -> Value:
         nodes_falsenodeids=false.astype(np.int64),
         nodes_trueleafs=np.concatenate([leaf[left], extra + 1]).astype(np.int64),
         nodes_falseleafs=np.concatenate([leaf[right], extra + 1]).astype(np.int64),
-        leaf_targetids=np.repeat([tree.target for tree in trees], sizes)[leaf].astype(np.int64),
+        leaf_targetids=np.zeros(leaf.sum(), np.int64),
         leaf_weights=np.concatenate([tree.value for tree in trees])[leaf].astype(np.float64),
     )
 
@@ -124,7 +121,6 @@ def _parents_first(tree: Tree) -> Tree:
         right[order],
         tree.value[order],
         tree.leaf[order],
-        tree.target,
     )
 
 
@@ -141,7 +137,7 @@ def _rounded_down(threshold: Floats) -> Floats:
 
 
 def _members(models: Sequence[Any], factor: float, features: Sequence[Integers] | None = None) -> list[Tree]:
-    """Return the trees of fitted decision trees, one for each output."""
+    """Return the trees of fitted decision trees; `features` are the columns that each of them sees."""
     trees = []
     for place, model in enumerate(models):
         fitted = model.tree_
@@ -149,36 +145,25 @@ def _members(models: Sequence[Any], factor: float, features: Sequence[Integers] 
         feature = np.where(leaf, 0, fitted.feature).astype(np.int64)
         if features is not None:
             feature = features[place][feature]
-        trees += [
-            Tree(
-                feature,
-                _rounded_down(fitted.threshold),
-                fitted.children_left,
-                fitted.children_right,
-                fitted.value[:, output, 0] * factor,
-                leaf,
-                output,
-            )
-            for output in range(fitted.n_outputs)
-        ]
+        threshold, value = _rounded_down(fitted.threshold), fitted.value[:, 0, 0] * factor
+        trees.append(Tree(feature, threshold, fitted.children_left, fitted.children_right, value, leaf))
     return trees
 
 
 @converts(DecisionTreeRegressor, ExtraTreeRegressor)
 def _tree(model: Any, x: Value) -> Value:
-    return tree_ensemble(single_precision(x), _members([model], 1.0), model.n_outputs_)
+    return tree_ensemble(single_precision(x), _members([model], 1.0))
 
 
 @converts(RandomForestRegressor, ExtraTreesRegressor)
 def _forest(model: Any, x: Value) -> Value:
-    trees = _members(model.estimators_, 1 / len(model.estimators_))
-    return tree_ensemble(single_precision(x), trees, model.n_outputs_)
+    return tree_ensemble(single_precision(x), _members(model.estimators_, 1 / len(model.estimators_)))
 
 
 @converts(GradientBoostingRegressor)
 def _gradient_boosting(model: Any, x: Value) -> Value:
     x = single_precision(x)
-    total = tree_ensemble(x, _members(model.estimators_[:, 0], model.learning_rate), 1)
+    total = tree_ensemble(x, _members(model.estimators_[:, 0], model.learning_rate))
     return total if isinstance(model.init_, str) else total + convert(model.init_, x)
 
 
@@ -190,7 +175,7 @@ def _hist_gradient_boosting(model: Any, x: Value) -> Value:
             "model file: encode the categories as numbers and use categorical_features=None"
         )
     trees = [_histogram_tree(predictor.nodes) for stage in model._predictors for predictor in stage]
-    total = tree_ensemble(x, trees, 1) + float(model._baseline_prediction.item())
+    total = tree_ensemble(x, trees) + float(model._baseline_prediction.item())
     match model.loss:
         case "squared_error" | "absolute_error" | "quantile":
             return total
@@ -216,8 +201,7 @@ def _histogram_tree(nodes: Any) -> Tree:
 def _bagging(model: Any, x: Value) -> Value:
     members, features = model.estimators_, [np.asarray(each, np.int64) for each in model.estimators_features_]
     if all(type(member) in (DecisionTreeRegressor, ExtraTreeRegressor) for member in members):
-        trees = _members(members, 1 / len(members), features)
-        return tree_ensemble(single_precision(x), trees, members[0].n_outputs_)
+        return tree_ensemble(single_precision(x), _members(members, 1 / len(members), features))
     total = convert(members[0], x.take(features[0], 1))
     for member, chosen in zip(members[1:], features[1:], strict=True):
         total = total + convert(member, x.take(chosen, 1))

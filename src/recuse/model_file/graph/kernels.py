@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process import GaussianProcessRegressor, kernels
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR, NuSVR
@@ -20,25 +19,14 @@ from recuse.estimators.risk.presets import KernelAverage
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat, where
 from recuse.model_file.graph.conversion import converts
+from recuse.model_file.graph.linear import affine, constant_rows
 from recuse.model_file.graph.operators import DOUBLE, INT64
-from recuse.model_file.graph.regressors.linear import affine, constant_rows
-from recuse.model_file.graph.regressors.preprocessing import standardised
+from recuse.model_file.graph.preprocessing import standardised
 
 __all__ = ["square_distances"]
 
 Floats = NDArray[np.float64]
 
-_PROCESS_KERNELS = (
-    kernels.ConstantKernel,
-    kernels.DotProduct,
-    kernels.Exponentiation,
-    kernels.Matern,
-    kernels.Product,
-    kernels.RationalQuadratic,
-    kernels.RBF,
-    kernels.Sum,
-    kernels.WhiteKernel,
-)
 # Up to so many features, differences to all rows are taken feature by feature.
 _MOST_FEATURES = 32
 _KERNELS = ("linear", "rbf", "poly", "polynomial", "sigmoid", "laplacian")
@@ -84,107 +72,9 @@ def _rational(model: GaussianProcess | RiskProcess, x: Value) -> Value:
     return total
 
 
-@converts(GaussianProcessRegressor)
-def _gaussian_process(model: Any, x: Value) -> Value:
-    if not hasattr(model, "X_train_"):
-        raise ConversionError(
-            "GaussianProcessRegressor without training rows cannot be saved in a model file: fit it first"
-        )
-    _check_kernel(model.kernel_)
-    weights = np.asarray(model.alpha_, np.float64).reshape(len(model.X_train_), -1)
-    mean, scale = (np.asarray(each, np.float64).reshape(-1) for each in (model._y_train_mean, model._y_train_std))
-    return _weighted(model.kernel_, x, np.asarray(model.X_train_, np.float64), weights * scale) + mean
-
-
-def _check_kernel(kernel: Any) -> None:
-    """Check that a kernel and its parts are of known types; a subclass may compute something else."""
-    if type(kernel) not in _PROCESS_KERNELS:
-        raise ConversionError(
-            f"GaussianProcessRegressor(kernel={kernel}) cannot be saved in a model file: use a sum, product or power "
-            "of RBF, Matern, RationalQuadratic, DotProduct, ConstantKernel and WhiteKernel"
-        )
-    if type(kernel) is kernels.Matern and kernel.nu not in (0.5, 1.5, 2.5, np.inf):
-        raise ConversionError(f"Matern(nu={kernel.nu}) cannot be saved in a model file: use nu=0.5, 1.5, 2.5 or inf")
-    for name in ("k1", "k2", "kernel"):
-        if hasattr(kernel, name):
-            _check_kernel(getattr(kernel, name))
-
-
-def _weighted(kernel: Any, x: Value, rows: Floats, weights: Floats) -> Value:
-    """Return kernel(x, rows) @ weights (row, output); constants and sums need no pass over all cells."""
-    match kernel:
-        case kernels.Sum():
-            return _weighted(kernel.k1, x, rows, weights) + _weighted(kernel.k2, x, rows, weights)
-        case kernels.Product(k1=kernels.ConstantKernel()):
-            return _weighted(kernel.k2, x, rows, weights * kernel.k1.constant_value)
-        case kernels.Product(k2=kernels.ConstantKernel()):
-            return _weighted(kernel.k1, x, rows, weights * kernel.k2.constant_value)
-        case kernels.WhiteKernel():
-            return constant_rows(x, np.zeros(weights.shape[1]))
-        case kernels.ConstantKernel():
-            return constant_rows(x, kernel.constant_value * weights.sum(axis=0))
-        case kernels.DotProduct():
-            return affine(x, weights.T @ rows, kernel.sigma_0**2 * weights.sum(axis=0))
-        case kernels.Matern(nu=2.5):
-            return _matern_five_halves(_distances(x, rows, 5**0.5 / _lengths(kernel))) @ (weights / 3)
-    return _cells(kernel, x, rows) @ weights
-
-
-def _cells(kernel: Any, x: Value, rows: Floats) -> Value:
-    """Return kernel(x, rows), of shape (row, stored row)."""
-    match kernel:
-        case kernels.Sum():
-            return _cells(kernel.k1, x, rows) + _cells(kernel.k2, x, rows)
-        case kernels.Product():
-            return _cells(kernel.k1, x, rows) * _cells(kernel.k2, x, rows)
-        case kernels.Exponentiation():
-            return _cells(kernel.kernel, x, rows) ** float(kernel.exponent)
-        case kernels.ConstantKernel():
-            return constant_rows(x, np.full(len(rows), kernel.constant_value))
-        case kernels.WhiteKernel():
-            return constant_rows(x, np.zeros(len(rows)))
-        case kernels.DotProduct():
-            return affine(x, rows, np.full(len(rows), kernel.sigma_0**2))
-        case kernels.RationalQuadratic():
-            scale = (2 * kernel.alpha) ** -0.5 / _lengths(kernel)
-            return (square_distances(x * scale, rows * scale).unary("Relu") + 1.0) ** -float(kernel.alpha)
-        case kernels.Matern():
-            return _matern(kernel, x, rows)
-    return _gaussian(x, rows, 0.5**0.5 / _lengths(kernel))
-
-
-def _lengths(kernel: Any) -> Floats:
-    return np.asarray(kernel.length_scale, np.float64)
-
-
-def _distances(x: Value, rows: Floats, scale: Floats | np.float64) -> Value:
-    return square_distances(x * scale, rows * scale).unary("Relu").unary("Sqrt")
-
-
-def _gaussian(x: Value, rows: Floats, scale: Floats | np.float64) -> Value:
+def _gaussian(x: Value, rows: Floats, scale: float) -> Value:
     """Return exp(-d^2), where d is the distance of scaled rows."""
     return square_distances(x * scale, rows * scale, sign=-1.0).unary("Exp")
-
-
-def _matern(kernel: Any, x: Value, rows: Floats) -> Value:
-    scale = 1 / _lengths(kernel)
-    match kernel.nu:
-        case 0.5:
-            # not smooth at 0, where the rounding error of |x|^2 - 2 x r + |r|^2 would show
-            square = _summed_differences(x * scale, rows * scale, lambda each: each * each)
-            return (-square.unary("Sqrt")).unary("Exp")
-        case 1.5:
-            negative = -_distances(x, rows, 3**0.5 * scale)
-            return (1.0 - negative) * negative.unary("Exp")
-        case 2.5:
-            return _matern_five_halves(_distances(x, rows, 5**0.5 * scale)) / 3.0
-    return _gaussian(x, rows, 0.5**0.5 * scale)
-
-
-def _matern_five_halves(distance: Value) -> Value:
-    """Return (d^2 + 3 d + 3) exp(-d), three times the kernel."""
-    negative = -distance
-    return ((negative - 3.0) * negative + 3.0) * negative.unary("Exp")
 
 
 @converts(SVR, NuSVR)
@@ -201,7 +91,7 @@ def _dense(matrix: Any) -> Floats:
 def _kernel_ridge(model: Any, x: Value) -> Value:
     gamma = 1 / x.shape[1] if model.gamma is None else float(model.gamma)
     rows = _dense(model.X_fit_)
-    return _named(model, gamma, x, rows, np.asarray(model.dual_coef_, np.float64).reshape(len(rows), -1))
+    return _named(model, gamma, x, rows, np.asarray(model.dual_coef_, np.float64).reshape(-1, 1))
 
 
 def _named(model: Any, gamma: float, x: Value, rows: Floats, weights: Floats) -> Value:
@@ -212,13 +102,13 @@ def _named(model: Any, gamma: float, x: Value, rows: Floats, weights: Floats) ->
         )
     kept = weights.any(axis=1)
     if not kept.any():
-        return constant_rows(x, np.zeros(weights.shape[1]))
+        return constant_rows(x, [0.0])
     rows, weights = rows[kept], weights[kept]
     match model.kernel:
         case "linear":
-            return affine(x, weights.T @ rows, np.zeros(weights.shape[1]))
+            return affine(x, weights.T @ rows, [0.0])
         case "rbf":
-            return _gaussian(x, rows, np.float64(gamma**0.5)) @ weights
+            return _gaussian(x, rows, gamma**0.5) @ weights
         case "poly" | "polynomial":
             return (_products(x, rows, gamma, model.coef0) ** float(model.degree)) @ weights
         case "sigmoid":
@@ -244,7 +134,7 @@ def _kernel_average(model: KernelAverage, x: Value) -> Value:
 @converts(KNeighborsRegressor)
 def _neighbours(model: Any, x: Value) -> Value:
     rows = np.asarray(model._fit_X, np.float64)
-    targets = np.asarray(model._y, np.float64).reshape(len(rows), -1)
+    targets = np.asarray(model._y, np.float64).reshape(-1, 1)
     order = _order(model)
     number = x.graph.constant([model.n_neighbors], INT64)
     _, places = x.graph.nodes("TopK", _sortable_distances(model, x, rows, order), number, axis=1, largest=0, sorted=1)

@@ -11,7 +11,6 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor, VotingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
@@ -25,7 +24,7 @@ from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import convert, converts
 from recuse.model_file.graph.networks import member_predictions
-from recuse.model_file.graph.regressors.preprocessing import inverse
+from recuse.model_file.graph.preprocessing import inverse
 
 __all__: list[str] = []
 
@@ -86,19 +85,6 @@ def _joined(model: Any, parts: Sequence[tuple[str, Value]]) -> Value:
 @converts(TransformedTargetRegressor)
 def _transformed_target(model: Any, x: Value) -> Value:
     return inverse(model.transformer_, convert(model.regressor_, x))
-
-
-@converts(MultiOutputRegressor)
-def _multi_output(model: Any, x: Value) -> Value:
-    return concat([convert(each, x) for each in model.estimators_], 1)
-
-
-@converts(RegressorChain)
-def _chain(model: Any, x: Value) -> Value:
-    outputs: list[Value] = []
-    for each in model.estimators_:
-        outputs.append(convert(each, concat([x, *outputs], 1)))
-    return concat([outputs[place] for place in np.argsort(model.order_)], 1)
 
 
 @converts(VotingRegressor)

@@ -1,1 +1,0 @@
-"""Converters of fitted regressors and transformers."""
