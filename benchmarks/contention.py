@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import pandas as pd
 
-from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor, datasets
+from recuse import AutoRejector, RcRRegressor, RcRRegressorCV, RiskRejector, SelectiveNetRegressor, datasets
 
 ROWS = 100
 
@@ -92,7 +92,7 @@ def main() -> None:
         "AutoRejector": AutoRejector(6.0, random_state=0, n_jobs=options.jobs),
         "RiskRejector": RiskRejector(cost=6.0, random_state=0),
         "RcRRegressor": RcRRegressor(6.0, random_state=0),
-        "RcRRegressor, crossfit": RcRRegressor(6.0, residuals="crossfit", epochs=100, random_state=0),
+        "RcRRegressorCV": RcRRegressorCV(6.0, random_state=0),
         "SelectiveNetRegressor": SelectiveNetRegressor(cost=6.0, random_state=0),
     }
     if options.fit:

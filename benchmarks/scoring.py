@@ -121,7 +121,7 @@ def predict(model: Path, source: Path, output: Path, jobs: int) -> list[str]:
 
 
 def save_networks(folder: Path) -> dict[str, Path]:
-    """Fit and save RcRRegressor with one member and with the default of five; few epochs do for the speed."""
+    """Fit and save RcRRegressor with one member and with five; few epochs do for the speed."""
     X, y, _, variance = datasets.make_heteroscedastic(4000, n_features=COLUMNS, random_state=0)
     frame = pd.DataFrame(X, columns=[f"x{place}" for place in range(COLUMNS)])
     paths = {}

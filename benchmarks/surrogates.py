@@ -4,9 +4,8 @@
     OMP_NUM_THREADS=1 python benchmarks/surrogates.py --auto
 
 Features are uniform on [-1, 1] and the noise is normal, with known mean and variance, so the Bayes risk is the mean of
-min(variance, cost). The settings of the estimator were chosen on the distributions of `--choosing`; the functions
+min(variance, cost). The settings of AutoRejector were chosen on the distributions of `--choosing`; the functions
 that are reported by default had no part in it, except that the ball was added after the disc had turned out worst.
-``--recipe paper`` is the training of the paper.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse import AutoRejector, RcRRegressor
-from recuse.estimators.rcr.cost_path import fit_costs
+from recuse.estimators import fit_costs
 from recuse.theory import bayes_risk
 
 Floats = NDArray[np.float64]
@@ -100,13 +99,13 @@ def draw(moments: Moments, rows: int, seed: int) -> tuple[Floats, Floats, Floats
     return X, mean + np.sqrt(variance) * random.standard_normal(rows), mean, variance
 
 
-def fit(X: Floats, y: Floats, costs: tuple[float, ...], seed: int, recipe: str, auto: bool) -> list[list[Any]]:
+def fit(X: Floats, y: Floats, costs: tuple[float, ...], seed: int, members: int, auto: bool) -> list[list[Any]]:
     """Return the models of each cost: one for each surrogate, or AutoRejector, which is fitted once for all costs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if auto:
             return [[AutoRejector(float(np.exp(np.log(costs).mean())), random_state=seed).fit(X, y)]] * len(costs)
-        models = fit_costs(RcRRegressor(recipe=recipe, random_state=seed), X, y, costs=costs, surrogates=SURROGATES)
+        models = fit_costs(RcRRegressor(n_members=members, random_state=seed), X, y, costs=costs, surrogates=SURROGATES)
     size = len(SURROGATES)
     return [list(models[place * size : (place + 1) * size]) for place in range(len(costs))]
 
@@ -116,7 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--recipe", choices=("steady", "paper"), default="steady")
+    parser.add_argument("--members", type=int, default=1, help="members of each ensemble")
     parser.add_argument("--auto", action="store_true", help="AutoRejector instead of RcRRegressor")
     parser.add_argument("--families", default="", help="names, separated by commas; all by default")
     parser.add_argument("--costs", type=int, default=2, help="at most this number of costs of each distribution")
@@ -133,7 +132,7 @@ def main() -> None:
             X, y, _, _ = draw(moments, arguments.rows, 100 * arguments.choosing + seed)
             X_new, _, mean, variance = draw(moments, TEST_ROWS, 10_000 + seed)
             started = time.process_time()
-            models = fit(X, y, costs, seed, arguments.recipe, arguments.auto)
+            models = fit(X, y, costs, seed, arguments.members, arguments.auto)
             seconds = time.process_time() - started
             for cost, of_cost in zip(costs, models, strict=True):
                 row = []

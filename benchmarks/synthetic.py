@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--members", type=int, default=5, help="members of each ensemble")
+    parser.add_argument("--members", type=int, default=1, help="members of each ensemble")
     arguments = parser.parse_args()
     print(f"{'seed':>4} {'cost':>6} {'surrogate':>10} {'loss / Bayes risk':>18} {'agrees with Bayes rule':>23}")
     for seed in range(arguments.seeds):

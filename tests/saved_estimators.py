@@ -2,13 +2,12 @@
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor, datasets
+from recuse import AutoRejector, RcRRegressor, RcRRegressorCV, RiskRejector, SelectiveNetRegressor, datasets
 from recuse.estimators import StackedMLPRegressor, knn_plug, mlp_plug, no_rejection
 
 RANDOM = np.random.RandomState(0)
@@ -43,24 +42,15 @@ SMALL = {"epochs": 15, "random_state": 0}
 QUICK = {"cv": 3, "random_state": 0}
 
 
-def own_network(inputs, outputs=1):
-    return torch.nn.Sequential(torch.nn.Linear(inputs, 8), torch.nn.Tanh(), torch.nn.Linear(8, outputs))
-
-
 CASES = {
-    "rcr": (RcRRegressor(6.0, **SMALL), {}, {}),
-    "rcr of one member": (RcRRegressor(6.0, n_members=1, **SMALL), {}, {}),
+    "rcr": (RcRRegressor(6.0, n_members=3, **SMALL), {}, {}),
+    "rcr of one member": (RcRRegressor(6.0, **SMALL), {}, {}),
     "linear, absolute loss": (RcRRegressor(2.0, network="linear", loss="absolute", **SMALL), {}, {}),
     "cost per row": (RcRRegressor(**SMALL), {"cost": FEE}, {"cost": NEW_FEE}),
-    "own network": (RcRRegressor(6.0, network=own_network, n_members=2, **SMALL), {}, {}),
-    "own network, cost per row": (
-        RcRRegressor(network=own_network, n_members=1, **SMALL),
-        {"cost": FEE},
-        {"cost": NEW_FEE},
-    ),
-    "cross-fitted": (RcRRegressor(6.0, residuals="crossfit", cv=3, n_members=2, **SMALL), {}, {}),
+    "cross-fitted": (RcRRegressorCV(6.0, cv=3, n_members=2, **SMALL), {}, {}),
+    "cross-fitted, cost per row": (RcRRegressorCV(cv=3, n_members=1, **SMALL), {"cost": FEE}, {"cost": NEW_FEE}),
     "range": (
-        RcRRegressor(cost_range=(4, 13), residuals="crossfit", cv=3, **SMALL),
+        RcRRegressorCV(cost_range=(4, 13), cv=3, n_members=2, **SMALL),
         {},
         {"cost": 4 + 9 * RANDOM.rand(len(ROWS))},
     ),

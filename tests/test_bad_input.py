@@ -170,25 +170,6 @@ def test_fit_refuses_bad_rows_and_loses_nothing(bad, message):
     refuses(lambda model: model.fit(*bad), message)
 
 
-@each(BAD_ROWS)
-def test_partial_fit_refuses_bad_first_rows_and_stays_unfitted(bad, message):
-    model = make()
-    with pytest.raises(ValueError, match=message):
-        model.partial_fit(*bad)
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        model.predict(X)
-    assert model.partial_fit(X, Y).decide(X) == make().partial_fit(X, Y).decide(X)
-
-
-@pytest.mark.parametrize("name", ["inf in X", "inf in y", "short y", "no rows", "one row"])
-def test_partial_fit_refuses_bad_later_rows_and_goes_on_as_if_they_had_not_been(name):
-    bad, message = BAD_ROWS[name]
-    model = make().partial_fit(X, Y)
-    with pytest.raises(ValueError, match=message):
-        model.partial_fit(*bad)
-    assert model.partial_fit(X, Y).decide(X) == make().partial_fit(X, Y).partial_fit(X, Y).decide(X)
-
-
 @each(BAD_COSTS)
 def test_fit_refuses_a_bad_cost_and_loses_nothing(bad, message):
     refuses(lambda model: model.fit(FRAME, Y, cost=bad), message, rows=FRAME)
@@ -348,7 +329,7 @@ def test_costs_with_the_labels_of_the_rows_in_another_order_belong_to_their_rows
         model.decide(frame, cost=fees.reset_index(drop=True))
 
 
-@pytest.mark.parametrize("kind", [RcRRegressor, SelectiveNetRegressor, StackedMLPRegressor])
+@pytest.mark.parametrize("kind", [SelectiveNetRegressor, StackedMLPRegressor])
 def test_a_device_that_is_not_there_is_named_before_training(kind):
     with pytest.raises(ValueError, match=r"^device must be available on this machine, got 'xpu:7'"):
         kind(device="xpu:7").fit(X, Y)

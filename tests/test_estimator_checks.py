@@ -1,18 +1,17 @@
 """Every public estimator keeps scikit-learn's conventions, with one exception by design."""
 
-import pytest
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse import AutoRejector, RcRRegressor, RcRRegressorCV, RiskRejector, SelectiveNetRegressor
 from recuse.estimators import KernelAverage, StackedMLPRegressor
 
 BY_DESIGN = {
     "check_regressors_no_decision_function": "a rejecting regressor has a score of acceptance by design",
 }
 SMALL = RcRRegressor(epochs=30, slow_start=10, n_members=2)
-DEFAULT_BUT_SHORT = RcRRegressor(epochs=100)
+CROSS_FITTED = RcRRegressorCV(epochs=40, cv=2, n_members=2)
 SELECTIVE = SelectiveNetRegressor(epochs=60, learning_rate=1e-2)
 TREES = ExtraTreesRegressor(10, min_samples_leaf=2)
 RISK = [
@@ -24,8 +23,7 @@ AUTO = AutoRejector(learners={"ridge": Ridge(), "forest": RandomForestRegressor(
 PLAIN = [StackedMLPRegressor(epochs=60), KernelAverage()]
 
 
-@pytest.mark.filterwarnings("ignore:cv has no effect unless residuals='crossfit'")
-@parametrize_with_checks([SMALL, DEFAULT_BUT_SHORT, SELECTIVE, *RISK, AUTO], expected_failed_checks=lambda _: BY_DESIGN)
+@parametrize_with_checks([SMALL, CROSS_FITTED, SELECTIVE, *RISK, AUTO], expected_failed_checks=lambda _: BY_DESIGN)
 def test_an_estimator_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         DeferralRegressor,
         RcRImageRegressor,
         RcRRegressor,
+        RcRRegressorCV,
         RiskRejector,
         SelectiveNetRegressor,
     )
@@ -49,6 +50,7 @@ else:
             "DeferralRegressor": "recuse.estimators",
             "RcRImageRegressor": "recuse.estimators",
             "RcRRegressor": "recuse.estimators",
+            "RcRRegressorCV": "recuse.estimators",
             "RejectionLoss": "recuse.deep.loss",
             "RiskRejector": "recuse.estimators",
             "SelectiveNetRegressor": "recuse.estimators",
@@ -85,6 +87,7 @@ __all__ = [
     "DeferralRegressor",
     "RcRImageRegressor",
     "RcRRegressor",
+    "RcRRegressorCV",
     "RejectionLoss",
     "RiskRejector",
     "SelectiveNetRegressor",

@@ -6,6 +6,7 @@ import torch
 from recuse import RcRRegressor
 from recuse.bench.work_unit import SUPERVISED, Group, run_group
 from recuse.datasets import load, split
+from recuse.estimators import fit_costs
 
 
 def test_a_group_measures_every_cost(paper):
@@ -51,17 +52,15 @@ def test_a_group_is_a_fit_of_the_public_estimator(paper):
     protocol = replace(paper.protocol, target={"linear": "centred"})
     train, validation, (X, y) = split(load("auto_mpg"), 1)
     model = RcRRegressor(
-        6.0,
         network="linear",
         epochs=protocol.epochs,
         slow_start=protocol.slow_start,
         learning_rate=protocol.learning_rates,
         n_members=1,
         random_state=[1],
-        scale_target="centre",
-        sort_rows=False,
-        recipe="paper",
-    ).fit(*train, validation=validation)
+        unseen="keep",
+    )
+    (model,) = fit_costs(model, *train, costs=[6.0], validation=validation, scale_target="centre")
     (cell,) = run_group(group, protocol)["cells"]
     assert cell["rcrloss"] == model.decide(X).evaluate(y)["rcr_loss"]
 

@@ -289,8 +289,8 @@ def test_rows_of_new_tables_are_counted_from_one(command, numbers, tmp_path, col
 def test_a_cost_outside_the_range_of_the_model_is_named(command, numbers, tmp_path):
     X, y = numbers
     rows = pd.DataFrame(X, columns=["u", "v"])
-    quick = {"residuals": "crossfit", "cv": 2, "epochs": 2, "n_members": 1, "random_state": 0}
-    model = recuse.RcRRegressor(cost_range=(1.0, 2.0), **quick).fit(rows, y)
+    quick = {"cv": 2, "epochs": 2, "n_members": 1, "random_state": 0}
+    model = recuse.RcRRegressorCV(cost_range=(1.0, 2.0), **quick).fit(rows, y)
     recuse.save(model, tmp_path / "m.recuse")
     rows.assign(fee=[1.5] * 79 + [3.0]).to_csv(tmp_path / "new.csv", index=False)
     arguments = ("predict", tmp_path / "m.recuse", tmp_path / "new.csv", "--cost")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from recuse import RcRRegressor, RiskRejector
+from recuse import RcRRegressor, RcRRegressorCV, RiskRejector
 from recuse.estimators.advice import RejectionWarning, warn_if_cost_out_of_range, warn_if_useless
 from sample_rows import X, Y, noisy_rows
 
@@ -43,20 +43,20 @@ def test_a_cost_among_the_losses_does_not_warn(cost):
         warn_if_useless(1.0, 2.0, 3.0)
 
 
-@pytest.mark.parametrize("options", [{"slow_start": 10}, {"residuals": "crossfit", "cv": 2}], ids=str)
-def test_a_fit_at_a_cost_beyond_the_losses_warns_the_caller(options):
+@pytest.mark.parametrize("model", [RcRRegressor(slow_start=10), RcRRegressorCV(cv=2)], ids=str)
+def test_a_fit_at_a_cost_beyond_the_losses_warns_the_caller(model):
     for cost, outcome in ((1e-9, "rejected"), (1e9, "accepted")):
         with pytest.warns(RejectionWarning, match=f"every row will be {outcome}") as caught:
-            RcRRegressor(cost, **SMALL, **options).fit(X, Y)
+            model.set_params(cost=cost, **SMALL).fit(X, Y)
         assert {warning.filename for warning in caught} == {__file__}
 
 
-@pytest.mark.parametrize("options", [{"slow_start": 50}, {"residuals": "crossfit", "cv": 3}], ids=str)
-def test_a_fit_that_pays_does_not_warn(options):
+@pytest.mark.parametrize("model", [RcRRegressor(slow_start=50), RcRRegressorCV(cv=3, batch_size=128)], ids=str)
+def test_a_fit_that_pays_does_not_warn(model):
     rows, y = noisy_rows(400)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        RcRRegressor(2.0, **{**SMALL, "epochs": 150}, **options).fit(rows, y)
+        model.set_params(cost=2.0, **{**SMALL, "epochs": 150}).fit(rows, y)
 
 
 def test_a_weight_of_two_gives_the_advice_of_two_copies():

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import Ridge
 
-from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse import AutoRejector, RcRRegressor, RcRRegressorCV, RiskRejector, SelectiveNetRegressor
 from sample_rows import NEW, ROW_COST, X, Y
 
 TREES = ExtraTreesRegressor(20, min_samples_leaf=5)
@@ -16,7 +16,7 @@ SEVERAL_COSTS = {
     "auto": (AutoRejector(learners={"ridge": Ridge()}, risk_models={"trees": TREES}, random_state=0), {}),
     "one cost per row": (RcRRegressor(epochs=60, random_state=0), {"cost": ROW_COST}),
     "one cost per row, crossfit": (
-        RcRRegressor(epochs=30, residuals="crossfit", random_state=0),
+        RcRRegressorCV(epochs=10, n_members=2, random_state=0),
         {"cost": ROW_COST},
     ),
     "selectivenet": (SelectiveNetRegressor(None, epochs=60, learning_rate=1e-2, random_state=0), {}),
@@ -35,7 +35,7 @@ def test_acceptance_never_ends_as_the_cost_rises(name):
 
 
 def test_within_a_range_acceptance_never_ends_as_the_cost_rises():
-    fitted = RcRRegressor(cost_range=(0.1, 10.0), residuals="crossfit", epochs=60, random_state=0).fit(X, Y)
+    fitted = RcRRegressorCV(cost_range=(0.1, 10.0), epochs=20, n_members=2, random_state=0).fit(X, Y)
     accepted = np.array([fitted.decide(NEW, cost=cost).accepted for cost in np.geomspace(0.1, 10.0, 60)])
     assert (accepted[1:] >= accepted[:-1]).all()
     assert 0 < accepted.mean() < 1

@@ -12,9 +12,8 @@ import pytest
 import torch
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import Ridge
-from torch import nn
 
-from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse import AutoRejector, RcRRegressor, RcRRegressorCV, RiskRejector, SelectiveNetRegressor
 from recuse.estimators import KernelAverage, StackedMLPRegressor
 from sample_rows import NEW, ROW_COST, X, Y
 
@@ -22,16 +21,11 @@ SMALL = {"epochs": 20, "random_state": 0}
 TREES = {"trees": ExtraTreesRegressor(10, min_samples_leaf=5)}
 
 
-def own_network(inputs):
-    return nn.Sequential(nn.Linear(inputs, 8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 1))
-
-
 MODELS = {
     "joint": RcRRegressor(**SMALL),
     "cost per row": RcRRegressor(**SMALL).set_params(cost=ROW_COST),
-    "own network": RcRRegressor(network=own_network, n_members=2, **SMALL),
-    "crossfit": RcRRegressor(residuals="crossfit", n_members=2, **SMALL),
-    "range": RcRRegressor(residuals="crossfit", cost_range=(0.5, 2.0), **SMALL),
+    "crossfit": RcRRegressorCV(n_members=2, **SMALL),
+    "range": RcRRegressorCV(cost_range=(0.5, 2.0), n_members=2, **SMALL),
     "selectivenet": SelectiveNetRegressor(coverage=None, **SMALL),
     "risk": RiskRejector(ExtraTreesRegressor(10), TREES["trees"], random_state=0),
     "risk by networks": RiskRejector(StackedMLPRegressor(**SMALL), KernelAverage(), random_state=0),
@@ -103,7 +97,7 @@ def resident_megabytes():
     return pages * 4096 / 2**20
 
 
-@pytest.mark.parametrize("model", [MODELS["joint"], MODELS["own network"], MODELS["risk"], MODELS["selectivenet"]])
+@pytest.mark.parametrize("model", [MODELS["joint"], MODELS["crossfit"], MODELS["risk"], MODELS["selectivenet"]])
 def test_fitting_and_deciding_leave_global_state_alone(model):
     np.random.seed(5)  # noqa: NPY002
     torch.manual_seed(5)

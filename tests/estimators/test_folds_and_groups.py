@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, TimeSeriesSplit, cross_validate
 from sklearn.neighbors import KNeighborsRegressor
 
-from recuse import AutoRejector, RcRRegressor, RiskRejector
+from recuse import AutoRejector, RcRRegressorCV, RiskRejector
 from recuse.estimators.auto.candidates import LEARNERS, choose, with_weighted
 from recuse.estimators.crossfitting import Sample, cross_fit
 from recuse.losses import SQUARED
@@ -22,7 +22,7 @@ QUICK = {"learners": {"ridge": Ridge(), "nearest": KNeighborsRegressor(3)}, "ris
 CROSS_FITTING = {
     "risk": RiskRejector(Ridge(), TREES, random_state=0),
     "auto": AutoRejector(**QUICK, random_state=0),
-    "rcr": RcRRegressor(residuals="crossfit", epochs=20, n_members=1, random_state=0),
+    "rcr": RcRRegressorCV(epochs=20, n_members=1, random_state=0),
 }
 GROUPS = np.arange(len(X)) // 4
 

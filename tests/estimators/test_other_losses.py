@@ -12,7 +12,7 @@ from sklearn.linear_model import QuantileRegressor, Ridge
 from sklearn.metrics import mean_pinball_loss
 from sklearn.model_selection import GridSearchCV
 
-from recuse import Decision, RcRRegressor, RiskRejector, SelectiveNetRegressor, metrics, theory
+from recuse import Decision, RcRRegressor, RcRRegressorCV, RiskRejector, SelectiveNetRegressor, metrics, theory
 from recuse.estimators import StackedMLPRegressor
 from recuse.losses import Absolute, Huber, Pinball, Squared, TargetLoss
 
@@ -40,7 +40,8 @@ def joint(**parameters):
 
 
 def crossfitted(**parameters):
-    return joint(**{"residuals": "crossfit", "slow_start": 200, "cv": 3, "epochs": 60, **parameters})
+    settings = {"epochs": 30, "batch_size": 128, "n_members": 1, "cv": 3, "random_state": 0}
+    return RcRRegressorCV(**{**settings, **parameters})
 
 
 def networks(loss="squared", **parameters):
@@ -136,25 +137,6 @@ def test_a_cost_for_every_row_and_a_range_of_costs_work_by_another_loss():
         model = crossfitted(loss="absolute", cost_range=(0.2, 1.5)).fit(X, Y)
         measures = model.decide(NEW, cost=ranged_cost).evaluate(NEW_Y)
         assert measures["rcr_loss"] < min(measures["always_accept"], measures["always_reject"])
-
-
-def test_partial_fit_aims_at_the_loss():
-    model = RcRRegressor(loss="pinball:0.9", cost=10.0, slow_start=60, learning_rate=1e-2, random_state=0)
-    for _ in range(60):
-        model.partial_fit(X, Y)
-    assert np.mean(model.predict(NEW) > NEW_Y) == pytest.approx(0.9, abs=0.05)
-
-
-@pytest.mark.parametrize("go_on", ["fit", "partial_fit"])
-def test_training_goes_on_with_the_same_loss_only(go_on):
-    model = joint(epochs=4, slow_start=1, warm_start=True).fit(X, Y)
-    before = model.decide(NEW)
-    with pytest.raises(
-        ValueError, match=r"first fitted for the squared loss and cannot continue with absolute: fit a new"
-    ):
-        getattr(model.set_params(loss="absolute"), go_on)(X, Y)
-    assert model.decide(NEW) == before
-    getattr(model.set_params(loss="squared"), go_on)(X, Y)
 
 
 # ---- RiskRejector

@@ -50,7 +50,7 @@ def by_hand(model, score_cost=None, fit_options=(), score_weight=None):
 
 
 def test_a_clone_has_the_parameters_and_nothing_learned():
-    model = make(cost=3.0, hidden=[4, 4], scale_target=False).fit(X, Y)
+    model = make(cost=3.0, hidden=[4, 4], unseen="keep").fit(X, Y)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
     assert not hasattr(copy, "regressor_")

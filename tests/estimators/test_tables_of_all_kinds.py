@@ -10,14 +10,14 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import Ridge
 
-from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor
+from recuse import AutoRejector, RcRRegressor, RcRRegressorCV, RiskRejector, SelectiveNetRegressor
 from recuse.estimators import KernelAverage, StackedMLPRegressor, cross_val_decide
 from sample_rows import ROW_COST, X, Y, mixed_frame
 
 TREES = ExtraTreesRegressor(10, min_samples_leaf=5)
 REJECTING = {
     "rcr": RcRRegressor(epochs=10, n_members=1, random_state=0),
-    "crossfit": RcRRegressor(epochs=10, n_members=1, residuals="crossfit", cv=2, random_state=0),
+    "crossfit": RcRRegressorCV(epochs=10, n_members=1, cv=2, random_state=0),
     "selectivenet": SelectiveNetRegressor(epochs=10, random_state=0),
     "risk": RiskRejector(Ridge(), TREES, cv=2, random_state=0),
     "auto": AutoRejector(learners={"ridge": Ridge()}, risk_models={"trees": TREES}, cv=2, random_state=0),

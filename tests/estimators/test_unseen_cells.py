@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 
-from recuse import AutoRejector, RcRRegressor, RiskRejector, SelectiveNetRegressor, datasets
+from recuse import AutoRejector, RcRRegressor, RcRRegressorCV, RiskRejector, SelectiveNetRegressor, datasets
 
 CARS = datasets.load("auto_mpg")
 (TRAIN, Y), _, (TEST, Y_TEST) = datasets.split(CARS, repeat=0)
@@ -16,7 +16,7 @@ MODELS = {
     "auto": AutoRejector(COST, learners=["extra_trees", "process"], risk_models=TREES, random_state=0),
     "risk": RiskRejector(cost=COST, random_state=0),
     "rcr": RcRRegressor(COST, epochs=200, random_state=0),
-    "crossfit": RcRRegressor(COST, epochs=60, residuals="crossfit", random_state=0),
+    "crossfit": RcRRegressorCV(COST, epochs=20, n_members=2, random_state=0),
     "selectivenet": SelectiveNetRegressor(0.9, COST, epochs=100, learning_rate=5e-3, random_state=0),
 }
 

@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 
 import recuse
-from recuse import RcRRegressor, RiskRejector, ServedModel, datasets
+from recuse import RcRRegressor, RcRRegressorCV, RiskRejector, ServedModel, datasets
 from recuse.losses import TargetLoss
 from recuse.model_file import ConversionError, ModelFileError, converts
 from recuse.model_file.container import read_container, write_container
@@ -94,7 +94,7 @@ class TestTheCost:
         assert served.decide(row, cost=lambda rows: 2 * rows["fee"]).cost == [6.0]
 
     def test_of_a_range_must_be_inside(self, tmp_path):
-        model = RcRRegressor(cost_range=(4, 13), residuals="crossfit", cv=3, epochs=10, random_state=0).fit(X, Y)
+        model = RcRRegressorCV(cost_range=(4, 13), cv=3, n_members=2, epochs=10, random_state=0).fit(X, Y)
         loaded = reloaded(model, tmp_path)
         assert loaded.cost_range_ == (4.0, 13.0)
         with pytest.raises(ValueError, match=r"every cost from 4.0 to 13.0, so a decision needs one"):

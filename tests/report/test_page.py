@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import recuse
-from recuse import RcRRegressor, RiskRejector, SelectiveNetRegressor, datasets, report
+from recuse import RcRRegressor, RcRRegressorCV, RiskRejector, SelectiveNetRegressor, datasets, report
 from recuse.guarantees import by_cost_within_budget
 from recuse.report.content import row_decisions
 from report_runs import accepted_rows
@@ -54,7 +54,7 @@ def test_a_budget_keeps_the_rows_with_the_lowest_thresholds(model):
     [
         (RcRRegressor(6.0, epochs=10, random_state=0), None),
         (SelectiveNetRegressor(None, cost=6.0, epochs=10, random_state=0), None),
-        (RcRRegressor(cost_range=(4, 13), residuals="crossfit", cv=3, epochs=10, random_state=0), 6.0),
+        (RcRRegressorCV(cost_range=(4, 13), cv=3, n_members=2, epochs=10, random_state=0), 6.0),
         (RiskRejector(Ridge(), **QUICK), np.linspace(2, 9, len(NEW))),
     ],
     ids=["one cost", "any cost without an expected loss", "range", "cost per row"],

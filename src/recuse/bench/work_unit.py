@@ -129,7 +129,10 @@ def run_decisions(group: Group, protocol: Protocol, decide: Decide) -> dict[str,
 def fit_regressor(group: Group, protocol: Protocol, train: Part, validation: Part) -> StackedMLPRegressor:
     """Fit the paper's network to the squared error alone."""
     hidden = protocol.hidden if group.model == "mlp" else ()
-    model = StackedMLPRegressor(hidden=hidden, **_protocol_parameters(group, protocol))
+    scale = _scale_target(group, protocol)
+    model = StackedMLPRegressor(
+        hidden=hidden, scale_target=scale, sort_rows=False, **_protocol_parameters(group, protocol)
+    )
     return model.fit(*train, validation=validation)
 
 
@@ -139,28 +142,30 @@ def _fit_pairs(group: Group, protocol: Protocol, train: Part, validation: Part) 
     model = RcRRegressor(
         surrogate=group.surrogate,
         slow_start=protocol.slow_start,
-        recipe="paper",
         **shape,
         **_protocol_parameters(group, protocol),
     )
-    return fit_costs(model, *train, costs=group.costs, validation=validation)
+    scale = _scale_target(group, protocol)
+    return fit_costs(model, *train, costs=group.costs, validation=validation, scale_target=scale)
 
 
 def _protocol_parameters(group: Group, protocol: Protocol) -> dict[str, Any]:
-    """Give the parameters that pairs and regressors alone share: one network, seeded by the repeat, rows as given."""
-    target = protocol.target[group.model]
-    if target not in _SCALE_TARGET:
-        raise ValueError(f"target must be one of {', '.join(map(repr, _SCALE_TARGET))}, got {target!r}")
+    """Give the parameters that pairs and regressors alone share: one network, seeded by the repeat."""
     return {
         "epochs": protocol.epochs,
         "batch_size": protocol.batch_size,
         "learning_rate": protocol.learning_rates,
         "n_members": 1,
         "random_state": [group.repeat],
-        "scale_target": _SCALE_TARGET[target],
-        "sort_rows": False,
         "unseen": "keep",
     }
+
+
+def _scale_target(group: Group, protocol: Protocol) -> bool | Literal["centre"]:
+    target = protocol.target[group.model]
+    if target not in _SCALE_TARGET:
+        raise ValueError(f"target must be one of {', '.join(map(repr, _SCALE_TARGET))}, got {target!r}")
+    return _SCALE_TARGET[target]
 
 
 def _choice(model: RcRRegressor | StackedMLPRegressor) -> dict[str, Any]:

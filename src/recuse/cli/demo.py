@@ -100,7 +100,7 @@ def _decide_by_paper(parts: Any, costs: Sequence[float], members: int, epochs: i
     from recuse.estimators import RcRRegressor, fit_costs
 
     (X, y), validation, (X_test, _) = parts
-    model = RcRRegressor(recipe="paper", epochs=epochs, n_members=members, random_state=0, verbose=True)
+    model = RcRRegressor(epochs=epochs, n_members=members, random_state=0, verbose=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the table shows where rejection does not pay
         models = fit_costs(model, X, y, costs=costs, validation=validation)

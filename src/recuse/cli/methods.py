@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,10 @@ class _Recipe:
         return {Preset.FAST: self.fast, Preset.BEST: self.best}.get(preset, {})
 
 
-_RCR = _Recipe("RcRRegressor", {"epochs": 300, "n_members": 2}, {"n_members": 10}, shows_progress=True)
 _RECIPES = {
     Method.AUTO: _Recipe("AutoRejector", {"preset": "fast"}, {"preset": "best"}, has_jobs=True, shows_progress=True),
-    Method.RCR: _RCR,
-    Method.RCR_CROSSFIT: replace(_RCR, parameters={"residuals": "crossfit"}),
+    Method.RCR: _Recipe("RcRRegressor", {"epochs": 300}, {"n_members": 10}, shows_progress=True),
+    Method.RCR_CROSSFIT: _Recipe("RcRRegressorCV", {"n_members": 2}, {"cv": 10}, shows_progress=True),
     Method.RISK: _Recipe("RiskRejector", {"cv": 3}, {"cv": 10}, has_jobs=True),
     Method.SELECTIVENET: _Recipe(
         "SelectiveNetRegressor", {"epochs": 200}, {"n_members": 4}, {"coverage": None}, shows_progress=True

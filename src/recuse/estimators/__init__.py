@@ -6,8 +6,7 @@ from recuse.estimators.composition import cross_val_decide, decide, expected_los
 from recuse.estimators.deferral import DeferralRegressor
 from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.mlp import StackedMLPRegressor
-from recuse.estimators.rcr.cost_path import fit_costs
-from recuse.estimators.rcr.regressor import RcRRegressor
+from recuse.estimators.rcr import RcRRegressor, RcRRegressorCV, fit_costs
 from recuse.estimators.risk.presets import KernelAverage, knn_plug, mlp_plug, no_rejection
 from recuse.estimators.risk.rejector import RiskRejector
 from recuse.estimators.selectivenet.regressor import SelectiveNetRegressor
@@ -22,6 +21,7 @@ __all__ = [
     "KernelAverage",
     "RcRImageRegressor",
     "RcRRegressor",
+    "RcRRegressorCV",
     "RejectingRegressor",
     "RiskRejector",
     "SelectiveNetRegressor",

@@ -44,7 +44,7 @@ def warn_if_useless(rcr_loss: float, always_accept: float, always_reject: float,
     warnings.warn(
         f"rejection does not pay on the held-out rows: the RcR loss is {rcr_loss:.4g}, and {better} all of them gives "
         f"{min(always_accept, always_reject):.4g} (accept all: {always_accept:.4g}, reject all: {always_reject:.4g}). "
-        "Try more rows, more members, another surrogate, RcRRegressor(residuals='crossfit') or AutoRejector, "
+        "Try more rows, more members, another surrogate, RcRRegressorCV or AutoRejector, "
         "or a cost nearer to the losses",
         RejectionWarning,
         stacklevel=stacklevel,

@@ -67,7 +67,7 @@ def check_trial_parameters(parameters: Mapping[str, Any]) -> None:
     scale = parameters.get("scale_target", True)
     known = isinstance(scale, bool) or (isinstance(scale, str) and scale == "centre")
     require(known, "scale_target", "True, False or 'centre'", scale)
-    _check_device(parameters["device"])
+    _check_device(parameters.get("device", "cpu"))
 
 
 def _check_device(device: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recuse import RcRRegressor
+from recuse import RcRRegressor, RcRRegressorCV
 from recuse.estimators.advice import RejectionWarning
 from recuse.rules.networks import CostGrid
 from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, noisy_rows
@@ -21,21 +21,13 @@ def joint(**parameters):
 
 
 def crossfitted(**parameters):
-    return RcRRegressor(**{**SMALL, "residuals": "crossfit", "cv": 3, **parameters}).fit(X, Y, cost=ROW_COST)
-
-
-def online():
-    model = RcRRegressor(**SMALL, slow_start=3)
-    for _ in range(80):
-        model.partial_fit(X, Y, cost=ROW_COST)
-    return model
+    return RcRRegressorCV(**{**SMALL, "cv": 3, "batch_size": 64, **parameters}).fit(X, Y, cost=ROW_COST)
 
 
 MODELS = {
     "joint": joint,
     "joint, one member": lambda: joint(n_members=1, surrogate="logistic"),
     "cross-fitted": crossfitted,
-    "online": online,
 }
 
 
@@ -74,21 +66,13 @@ class TestCostsByRow:
         assert (smallest < largest).mean() > 0.5  # which rows change sides depends on the rounding of the processor
 
 
-def test_later_rows_widen_the_costs_that_partial_fit_serves():
-    model = RcRRegressor(**SMALL, slow_start=1).partial_fit(X, Y, cost=ROW_COST)
-    model.partial_fit(X, Y, cost=2 * ROW_COST)
-    at_largest, beyond = scores_by_cost(model, [2 * ROW_COST.max(), 3 * ROW_COST.max()])
-    np.testing.assert_array_equal(at_largest, beyond)
-    assert model.rule_.grid == CostGrid(ROW_COST.min(), 2 * ROW_COST.max())
-
-
 def test_rows_without_any_positive_cost_are_rejected_at_their_cost():
     model = RcRRegressor(**SMALL, slow_start=15).fit(X, Y, cost=np.zeros(len(X)))
     assert model.decide(NEW, cost=0.0).rejection_rate == 1.0
 
 
 def test_the_score_never_falls_within_a_range_of_costs():
-    model = RcRRegressor(**SMALL, residuals="crossfit", cv=3, cost_range=(0.2, 5.0)).fit(X, Y)
+    model = RcRRegressorCV(**SMALL, cv=3, batch_size=64, cost_range=(0.2, 5.0)).fit(X, Y)
     scores = scores_by_cost(model, np.geomspace(0.2, 5.0, 200).clip(0.2, 5.0))
     assert (np.diff(scores, axis=0) >= 0).all()
     assert (scores[0] < 0).any()
@@ -99,11 +83,11 @@ def test_a_range_is_compared_with_accepting_all_at_the_mean_of_loss_by_cost():
     """The mean of 1 / cost is (1 / low - 1 / high) / ln(high / low), since costs are uniform in the logarithm."""
     random = np.random.default_rng(0)
     rows, noise = random.normal(size=(120, 2)), random.normal(size=120)
-    few = {"residuals": "crossfit", "cv": 2, "epochs": 1, "n_members": 1, "learning_rate": 1e-3, "random_state": 0}
+    few = {"cv": 2, "epochs": 1, "n_members": 1, "learning_rate": 1e-3, "random_state": 0}
     losses = []
     for low, high in ((0.5, 1.0), (0.5, 0.6)):
         with pytest.warns(RejectionWarning, match="rejection does not pay") as warned:
-            RcRRegressor(cost_range=(low, high), **few).fit(rows, noise)
+            RcRRegressorCV(cost_range=(low, high), **few).fit(rows, noise)
         shown = re.search(r"accept all: ([\d.]+), reject all: 1\)", str(warned[0].message))[1]
         losses.append(float(shown) * np.log(high / low) / (1 / low - 1 / high))
     assert losses == pytest.approx([np.mean(noise**2)] * 2, rel=0.1)

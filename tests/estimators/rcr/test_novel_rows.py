@@ -3,23 +3,24 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
-from recuse import RcRRegressor
+from recuse import RcRRegressor, RcRRegressorCV
 from sample_rows import mixed_frame
 
 FRAME, Y = mixed_frame()
 FRAME = FRAME.assign(c=np.linspace(0, 1, len(FRAME)))  # without missing values
 SMALL = {"epochs": 30, "n_members": 2, "learning_rate": 1e-2, "random_state": 0}
 WAYS = {
-    "joint": {"cost": 1e6, "slow_start": 10},
-    "cross-fitted": {"cost": 1e6, "residuals": "crossfit", "cv": 2},
-    "range": {"cost_range": (1.0, 1e6), "residuals": "crossfit", "cv": 2},
+    "joint": RcRRegressor(1e6, slow_start=10, **SMALL),
+    "cross-fitted": RcRRegressorCV(1e6, cv=2, **SMALL),
+    "range": RcRRegressorCV(cost_range=(1.0, 1e6), cv=2, **SMALL),
 }
 NOVEL = {"an unseen category": ("kind", "sideways"), "a new gap": ("c", np.nan), "a far number": ("b", 1000.0)}
 
 
 def make(way, **parameters):
-    return RcRRegressor(**SMALL, **WAYS[way], **parameters).fit(FRAME, Y)
+    return clone(WAYS[way]).set_params(**parameters).fit(FRAME, Y)
 
 
 def changed(column, value):

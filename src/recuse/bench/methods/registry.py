@@ -19,10 +19,9 @@ from recuse.bench.spec import Paper, Protocol
 from recuse.bench.work_unit import SUPERVISED, Decide, Group, Part, fit_regressor, run_decisions, run_group
 from recuse.decision import Decision
 from recuse.estimators import (
-    RcRRegressor,
+    RcRRegressorCV,
     RejectingRegressor,
     RiskRejector,
-    fit_costs,
     knn_plug,
     no_rejection,
 )
@@ -122,21 +121,15 @@ def _always_accept(group: Group, protocol: Protocol, train: Part, validation: Pa
     return [Decision(prediction, everything, everything, cost) for cost in group.costs]
 
 
-def _crossfitted(group: Group, protocol: Protocol, n_rows: int) -> RcRRegressor:
-    """Give the cross-fitted estimator with the paper's network, smaller batches and fewer epochs.
+def _crossfitted(group: Group, protocol: Protocol, n_rows: int) -> RcRRegressorCV:
+    """Give the cross-fitted estimator with the paper's network.
 
     Surrogate, batch size and folds were chosen on validation rows of auto-mpg, housing, concrete and abalone.
     """
-    return RcRRegressor(
-        surrogate="square",
+    return RcRRegressorCV(
         hidden=protocol.hidden,
         epochs=max(1, protocol.epochs * 3 // 20),
-        batch_size=32,
-        learning_rate=1e-2,
-        n_members=8,
-        validation_fraction=0.15,
         random_state=group.repeat,
-        residuals="crossfit",
         cv=10 if n_rows < 2000 else 5,
     )
 
@@ -144,7 +137,7 @@ def _crossfitted(group: Group, protocol: Protocol, n_rows: int) -> RcRRegressor:
 def _rcr_crossfit(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:
     rows = together(train, validation)
     model = _crossfitted(group, protocol, len(rows[1]))
-    return [fitted.decide(X) for fitted in fit_costs(model, *rows, costs=group.costs)]
+    return [model.fit(*rows, cost=cost).decide(X) for cost in group.costs]
 
 
 def _rcr_any_cost(group: Group, protocol: Protocol, train: Part, validation: Part, X: pd.DataFrame) -> list[Decision]:

@@ -1,43 +1,43 @@
-"""RcRRegressor with residuals="crossfit": errors of rows left out, one training for a whole range of costs."""
+"""RcRRegressorCV: rejectors trained on errors of rows left out, for one cost or for all costs of a range."""
 
 import pickle
 import re
-from collections import Counter
-from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import TimeSeriesSplit
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from torch import nn
 
-from recuse import RcRRegressor, datasets
+from recuse import RcRRegressor, RcRRegressorCV, datasets
 from recuse.engine.stack import outputs
-from recuse.estimators import fit_costs
-from recuse.estimators.rcr import crossfit, regressor
 from sample_rows import NEW, NEW_Y, ROW_COST, X, Y, mixed_frame
 
 SMALL = {
     "epochs": 12,
-    "residuals": "crossfit",
+    "surrogate": "mae",
+    "batch_size": 1024,
     "cv": 3,
     "learning_rate": (1e-1, 1e-2),
     "n_members": 1,
     "random_state": 0,
 }
 ONE_COST, RANGE = {"cost": 1.0}, {"cost_range": (0.5, 4.0)}
-LONGER = {"epochs": 120, "learning_rate": 1e-2, "n_members": 1, "random_state": 0}
+LONGER = {
+    "epochs": 120,
+    "batch_size": 1024,
+    "surrogate": "mae",
+    "learning_rate": 1e-2,
+    "n_members": 1,
+    "random_state": 0,
+}
 
 
 def make(**parameters):
-    return RcRRegressor(**{**SMALL, **parameters})
+    return RcRRegressorCV(**{**SMALL, **parameters})
 
 
 def same(one, other, rows=NEW, rtol=0.0, cost=None):
@@ -46,61 +46,9 @@ def same(one, other, rows=NEW, rtol=0.0, cost=None):
     np.testing.assert_allclose(*scores, rtol=rtol)
 
 
-@pytest.fixture
-def learned(monkeypatch):
-    """The tables the rejectors of each fold learned from and were tried on, without the rows that fill them up.
-
-    Validation rows come last in the first.
-    """
-    pairs = []
-
-    def spy(tables, validation, *rest):
-        pairs.extend((real_rows(table), real_rows(own)) for table, own in zip(tables, validation, strict=True))
-        return train(tables, validation, *rest)
-
-    train = crossfit.train_rejectors
-    monkeypatch.setattr(crossfit, "train_rejectors", spy)
-    return pairs
-
-
-def real_rows(table):
-    return table.take(table.weight > 0)
-
-
-@pytest.fixture
-def failing_fold(monkeypatch):
-    """Give what makes one stage of training diverge in one fold, by a learning rate beyond measure."""
-
-    def fail(stage, fold, rates=(1e-1, 1e-2)):
-        train = getattr(crossfit, stage)
-
-        def too_fast(tables, validation, members, *rest):
-            doomed = [
-                replace(member, learning_rate=1e30)
-                if member.table == fold and member.learning_rate in rates
-                else member
-                for member in members
-            ]
-            return train(tables, validation, doomed, *rest)
-
-        monkeypatch.setattr(crossfit, stage, too_fast)
-
-    return fail
-
-
 def pure_noise(n_rows=200):
     random = np.random.default_rng(0)
     return random.normal(size=(n_rows, 5)), random.normal(size=n_rows)
-
-
-def errors_left_out(learned):
-    """The errors on all training rows, each by members that left it out."""
-    return torch.cat([own.y for _, own in learned]).numpy()
-
-
-def names_of(table):
-    """Every row of a table by its two features, as often as it is there."""
-    return [tuple(row) for row in table.x[:, :2].tolist()]
 
 
 def splits_of(fold):
@@ -148,69 +96,11 @@ def loss_of_folds(model, cost, folds=THIRDS, weight=None):
 
 
 class TestOutOfFold:
-    def test_errors_are_of_rows_left_out_however_well_the_rows_are_known(self, learned):
-        X, y = pure_noise()
-        # chosen on the very rows it is trained on, a regressor learns them by heart
-        model = make(epochs=300, learning_rate=1e-2, n_members=2).fit(X, y, validation=(X, y))
-        in_sample = np.mean((model.predict(X) - y) ** 2) / y.var()
-        assert in_sample < 0.6
-        for table, _ in learned:
-            assert float(table.y[-len(y) :].mean()) == pytest.approx(in_sample, rel=1e-4)  # the members have seen these
-            assert float(table.y[: -len(y)].mean()) > 1.0
-        assert len(errors_left_out(learned)) == len(y)
-        assert errors_left_out(learned).mean() > 1.0
-
-    def test_the_error_of_a_row_is_that_of_the_regressors_of_its_fold(self, learned):
-        model = make(n_members=2, cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
-        for (_, own), (_, errors, _) in zip(learned, own_rejections(model, 1.0), strict=True):
-            told = model.rule_.units.loss(own.y.double().numpy())
-            np.testing.assert_allclose(np.sort(told), np.sort(errors), rtol=1e-4, atol=1e-6)
-
-    def test_each_rejector_is_tried_on_rows_it_did_not_learn_from(self, learned):
-        make(n_members=4).fit(X, Y)
-        for table, own in learned:
-            assert len(own.y) in (26, 27)  # a third of the 80 rows
-            assert not set(names_of(table)) & set(names_of(own))
-
-    def test_every_error_is_learned_from_by_the_rejectors_of_other_folds_and_tries_those_of_its_own(self, learned):
-        make().fit(X, Y, validation=(NEW, NEW_Y))
-        times = Counter(name for table, _ in learned for name in names_of(table))
-        tries = Counter(name for _, own in learned for name in names_of(own))
-        assert sorted(times.values()) == [2] * len(X) + [3] * len(NEW)  # validation rows are of no fold
-        assert sorted(tries.values()) == [1] * len(X)
-        assert {name for name, count in times.items() if count == 2} == set(tries)
-
-    def test_the_inputs_do_not_give_the_error_away(self, learned):
-        X, y = pure_noise(400)
-        make(epochs=300, learning_rate=1e-2, n_members=3).fit(X, y, validation=(X, y))
-        inputs, error = torch.cat([own.x for _, own in learned]).numpy(), errors_left_out(learned)
-        order = np.lexsort(inputs[:, :5].T)
-        (prediction, spread), error = inputs[order, 5:].T, error[order]
-        far = prediction**2  # a prediction far from the mean errs more, whatever the target
-        rest = error - np.polyval(np.polyfit(far, error, 1), far)
-        assert abs(np.corrcoef(rest, spread)[0, 1]) < 0.2
-        assert np.corrcoef(prediction, y_of(X, y))[0, 1] < 0.15
-
     def test_below_the_variance_of_noise_nearly_all_is_rejected(self):
         X, y = pure_noise(300)
         new = np.random.default_rng(1).normal(size=(500, 5))
         model = make(cost=0.4, epochs=60, n_members=2).fit(X, y)
         assert model.decide(new).rejection_rate > 0.9
-
-    def test_validation_errors_are_those_of_the_mean_of_all_regressors(self, learned):
-        model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
-        for table, _ in learned:
-            errors = np.sort(model.rule_.units.loss(table.y[-len(NEW) :].double().numpy()))
-            np.testing.assert_allclose(errors, np.sort((model.predict(NEW) - NEW_Y) ** 2), rtol=1e-4, atol=1e-6)
-
-    def test_the_inputs_of_new_rows_are_those_of_validation_rows_in_learning(self, learned):
-        model = make(n_members=2).fit(X, Y, validation=(NEW, NEW_Y))
-        seen = inputs_of(model)
-        assert seen.shape == (len(NEW), 4)  # two features, h(x), disagreement
-        for table, _ in learned:
-            known = table.x[-len(NEW) :].double().numpy()
-            order = [np.lexsort(rows.T) for rows in (seen.round(4), known.round(4))]
-            np.testing.assert_allclose(seen[order[0]], known[order[1]], atol=1e-3)
 
     def test_the_disagreement_of_new_rows_is_the_mean_over_the_folds_of_that_within_them(self):
         model = make(n_members=3, cv=2).fit(X, Y)
@@ -223,11 +113,6 @@ class TestOutOfFold:
     def test_a_single_member_has_no_disagreement_to_show(self):
         model = make().fit(X, Y)
         assert inputs_of(model).shape == (len(NEW), 3)
-
-
-def y_of(X, y):
-    """The rows to train on, in the order of their tables: sorted by features from last to first, then by target."""
-    return y[np.lexsort(np.column_stack([y, X]).T)]
 
 
 class TestNumbers:
@@ -254,15 +139,6 @@ class TestNumbers:
         weight = 1.0 + np.arange(len(X)) % 3
         one, other = (make().fit(X, Y, sample_weight=unit * weight, validation=validation) for unit in (1, 1024))
         same(one, other)
-
-    def test_a_row_of_half_the_weight_counts_half_for_the_rejectors_to_train_on_or_to_choose_by(self, learned):
-        for light in range(12):
-            learned.clear()
-            weight = np.where(np.arange(12) == light, 1.0, 2.0)
-            make(epochs=1, learning_rate=1e-2).fit(X[:12], Y[:12], sample_weight=weight)
-            weights = torch.cat([torch.cat([table.weight, own.weight]) for table, own in learned])
-            assert sorted(set(weights.tolist())) == [1.0, 2.0]
-            assert (weights == 1.0).sum() == 3  # of all three folds
 
     def test_the_order_of_the_rows_does_not_matter(self):
         order = np.random.default_rng(3).permutation(len(X))
@@ -331,18 +207,6 @@ class TestNumbers:
         assert len(set(model.best_epoch_)) == len(set(model.learning_rate_)) == 1
         assert len(model.best_epoch_) == (3 if n_members == 1 else 6)
         assert 0 <= model.best_epoch_[0] < 40
-
-    def test_progress_counts_the_regressors_and_then_the_rejectors_of_all_folds_at_once(self, monkeypatch):
-        done = []
-
-        @contextmanager
-        def bar(title, total, *, show):
-            done.append(total)
-            yield done.append
-
-        monkeypatch.setattr(regressor, "progress_bar", bar)
-        make(epochs=4).fit(X, Y)
-        assert done == [8, *range(1, 9)]
 
 
 class TestCosts:
@@ -447,12 +311,6 @@ class TestRange:
         with pytest.raises(ValueError, match=r"^cost_range must be \(low, high\) with 0 < low < high, got "):
             make(cost_range=cost_range).fit(X, Y)
 
-    def test_joint_training_refuses_a_range(self):
-        joint = RcRRegressor(cost_range=(0.5, 4.0))
-        for refuse in (joint.fit, joint.partial_fit):
-            with pytest.raises(ValueError, match=r"cost_range must be None unless residuals='crossfit', got \(0\.5, 4"):
-                refuse(X, Y)
-
     def test_a_pair_of_numbers_is_the_costs_of_two_rows(self):
         for pair in ((0.5, 4.0), [0.5, 4.0]):
             with pytest.raises(ValueError, match=r"one value for each of 80 rows, got shape \(2,\)"):
@@ -505,18 +363,16 @@ class TestQuality:
         return np.where(decision.accepted, error, cost).mean() / np.minimum(self.VARIANCE, cost).mean()
 
     def test_it_comes_near_the_bayes_risk_and_is_not_worse_than_joint_training(self):
-        joint, crossfitted = (
-            self.risk(RcRRegressor(cost=1.5, **options, **LONGER).fit(*self.TRAIN), 1.5)
-            for options in ({"slow_start": 40}, {"residuals": "crossfit"})
-        )
+        models = RcRRegressor(cost=1.5, slow_start=40, **LONGER), RcRRegressorCV(cost=1.5, **LONGER)
+        joint, crossfitted = (self.risk(model.fit(*self.TRAIN), 1.5) for model in models)
         assert crossfitted < 1.25
         assert crossfitted < 1.01 * joint
 
     def test_one_training_for_a_range_serves_each_cost_like_a_training_for_it(self):
         costs = (0.3, 0.8, 2.0)
-        settings = {**LONGER, "residuals": "crossfit", "cv": 3, "n_members": 2}
-        ranged = RcRRegressor(**settings, cost_range=(0.2, 3.0)).fit(*self.TRAIN)
-        alone = fit_costs(RcRRegressor(**settings), *self.TRAIN, costs=costs)
+        settings = {**LONGER, "cv": 3, "n_members": 2}
+        ranged = RcRRegressorCV(**settings, cost_range=(0.2, 3.0)).fit(*self.TRAIN)
+        alone = [RcRRegressorCV(cost, **settings).fit(*self.TRAIN) for cost in costs]
         for cost, model in zip(costs, alone, strict=True):
             assert self.risk(ranged, cost) < 1.1 * self.risk(model, cost)
         accepted = np.array([ranged.decide(self.NEW, cost=cost).accepted for cost in np.geomspace(0.2, 3.0, 20)])
@@ -525,27 +381,7 @@ class TestQuality:
         assert not (accepted[:-1] & ~accepted[1:]).any()  # accepted, but not at a higher cost
 
 
-class OwnNetwork(nn.Module):
-    def __init__(self, inputs):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(inputs, 8), nn.Tanh(), nn.Dropout(0.1), nn.Linear(8, 1))
-
-    def forward(self, x):
-        return self.layers(x)
-
-
-class TestNetworks:
-    @pytest.mark.parametrize("network", ["linear", OwnNetwork])
-    def test_every_kind_of_network_is_cross_fitted_and_repeats(self, network):
-        parameters = {"network": network, "n_members": 2, "epochs": 20, "learning_rate": 1e-2, "cost_range": (0.5, 4.0)}
-        torch.manual_seed(0)
-        before = torch.get_rng_state()
-        model = make(**parameters).fit(X, Y)
-        assert torch.equal(before, torch.get_rng_state())
-        same(model, make(**parameters).fit(X, Y), cost=1.0)
-        said = outputs(model.regressor_, model.rule_.units.features(NEW))
-        assert len({row.tobytes() for row in said}) == 6
-
+class TestDivergence:
     def test_a_diverged_training_is_dropped_and_counted_over_folds_and_rejectors(self):
         with pytest.warns(ConvergenceWarning, match=r"9 of 18 trainings diverged") as caught:
             model = make(learning_rate=(1e30, 1e-2), n_members=2).fit(X, Y)
@@ -563,39 +399,6 @@ class TestNetworks:
             model.set_params(learning_rate=1e30).fit(X, Y)
         assert model.decide(NEW) == before
 
-    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-    @pytest.mark.parametrize("fold", [0, 2])
-    def test_a_fold_whose_every_regressor_diverges_is_an_error_and_the_old_model_stays(self, failing_fold, fold):
-        model = make(n_members=2).fit(X, Y)
-        before = model.decide(NEW)
-        failing_fold("train_regressors", fold)
-        rule = "every training diverged; try a learning_rate smaller than 0.01, or look for extreme values"
-        with pytest.raises(ValueError, match=f"^{re.escape(rule)}"):
-            model.fit(X, Y)
-        assert model.decide(NEW) == before
-
-    def test_a_fold_that_diverges_at_one_learning_rate_takes_another(self, failing_fold):
-        alone = make(learning_rate=1e-2, cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
-        failing_fold("train_regressors", 1, rates=[1e-1])
-        with pytest.warns(ConvergenceWarning, match=r"1 of 12 trainings diverged"):
-            model = make(cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
-        assert [entry[:2] for entry in model.diverged_] == [(1, 1e-1)]
-        features = model.rule_.units.features(NEW)
-        np.testing.assert_allclose(
-            outputs(model.regressor_.take([1]), features), outputs(alone.regressor_.take([1]), features), rtol=1e-3
-        )
-
-    def test_a_fold_whose_every_rejector_diverges_leaves_the_choice_and_the_decision_to_the_others(self, failing_fold):
-        failing_fold("train_rejectors", 1)
-        with pytest.warns(ConvergenceWarning, match=r"2 of 12 trainings diverged"):
-            model = make(cv=THIRDS).fit(X, Y, validation=(NEW, NEW_Y))
-        assert [member for member, *_ in model.diverged_] == [4, 4]  # the regressors of three folds come first
-        assert len(model.regressor_) == 3
-        assert len(model.rejector_) == len(model.best_epoch_) == 2
-        assert len(set(model.best_epoch_)) == len(set(model.learning_rate_)) == 1
-        assert np.isfinite(model.history_).all()
-        assert np.isfinite(model.decision_function(NEW)).all()
-
 
 class TestUnequalFolds:
     @pytest.mark.parametrize("batch_size", [1024, 8])
@@ -607,33 +410,9 @@ class TestUnequalFolds:
         assert np.mean((model.predict(NEW) - NEW_Y) ** 2) < 0.5 * NEW_Y.var()
         same(model, make(cv=UNEQUAL, batch_size=batch_size, **costs, n_members=2, epochs=60).fit(X, Y), cost=1.0)
 
-    def test_the_rejectors_of_a_fold_learn_from_all_other_rows_and_are_tried_on_its_own(self, learned):
-        make(cv=UNEQUAL).fit(X, Y, validation=(NEW, NEW_Y))
-        assert [len(own.y) for _, own in learned] == [50, 27, 2, 1]
-        assert [len(table.y) for table, _ in learned] == [70, 93, 118, 119]  # with 40 validation rows
-
     def test_every_row_counts_alike_in_the_choice_in_however_small_a_fold(self):
         model = make(cv=UNEQUAL).fit(X, Y, validation=(NEW, NEW_Y))
         assert model.validation_loss_ == pytest.approx(loss_of_folds(model, 1.0, UNEQUAL), rel=1e-4)
-
-    def test_the_regressors_of_a_fold_end_as_trained_on_its_rows_alone_where_they_make_one_batch(self, monkeypatch):
-        calls = []
-
-        def spy(*arguments):
-            calls.append((arguments, train(*arguments)))
-            return calls[-1][1]
-
-        train = crossfit.train_regressors
-        monkeypatch.setattr(crossfit, "train_regressors", spy)
-        model = make(cv=UNEQUAL, n_members=2, learning_rate=1e-2).fit(X, Y, validation=(NEW, NEW_Y))
-        (((tables, validation, members, *rest), _),) = calls  # all folds at once
-        features = model.rule_.units.features(NEW)
-        for fold, (table, chooses) in enumerate(zip(tables, validation, strict=True)):
-            mine = [replace(member, table=0) for member in members if member.table == fold]
-            alone = train([real_rows(table)], [chooses], mine, *rest)
-            ours = outputs(model.regressor_.take([2 * fold, 2 * fold + 1]), features)
-            theirs = outputs(alone.regressor.to(torch.float64), features)
-            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
 
     def test_weights_equal_copies_in_folds_of_the_users_own(self):
         weight = np.arange(len(X)) % 3
@@ -647,15 +426,8 @@ class TestParameters:
     @pytest.mark.parametrize(
         ("parameters", "message"),
         [
-            ({"residuals": "holdout"}, "residuals must be 'train' or 'crossfit', got 'holdout'"),
             ({"cv": 1}, "cv must be an int >= 2, a splitter or an iterable of (train, test), got 1"),
             ({"cv": 2.0}, "cv must be an int >= 2, a splitter or an iterable of (train, test), got 2.0"),
-            ({"warm_start": True}, "warm_start must be False with residuals='crossfit', got True"),
-            ({"slow_start": 50}, "slow_start must be left at its default with residuals='crossfit', got 50"),
-            (
-                {"network": "linear", "hidden": (5,)},
-                "hidden must be left at its default unless network='mlp', got (5,)",
-            ),
         ],
         ids=str,
     )
@@ -663,90 +435,28 @@ class TestParameters:
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             make(**parameters).fit(X, Y)
 
-    def test_folds_without_cross_fitting_warn_the_caller(self):
-        with pytest.warns(UserWarning, match=r"^cv has no effect unless residuals='crossfit'$") as caught:
-            make(residuals="train").fit(X, Y)
-        assert caught[0].filename == __file__
-
-    def test_partial_fit_is_refused_before_and_after_a_fit(self):
-        model = make()
-        assert not hasattr(model, "partial_fit")
-        assert hasattr(RcRRegressor(), "partial_fit")
-        with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as refused:
-            model.partial_fit(X, Y)
-        assert str(refused.value.__cause__) == "partial_fit needs residuals='train', got 'crossfit'"
-        before = model.fit(X, Y).decide(NEW)
-        assert not hasattr(model, "partial_fit")
-        for go_on in (lambda: model.partial_fit(X, Y), lambda: model.set_params(warm_start=True).fit(X, Y)):
-            model.set_params(residuals="train", cv=5)
-            with pytest.raises(ValueError, match=r"fitted with residuals='crossfit' and cannot continue training"):
-                go_on()
-        assert model.decide(NEW) == before
-
-    def test_another_fit_may_change_how_the_rejector_learns(self):
-        model = make().fit(X, Y).set_params(residuals="train", cv=5).fit(X, Y)
-        same(model, make(residuals="train", cv=5).fit(X, Y))
-        same(model.set_params(residuals="crossfit", cv=3).fit(X, Y), make().fit(X, Y))
-
     def test_more_folds_than_rows_leave_one_row_out_at_a_time(self):
         model = make(cv=50, epochs=3).fit(X[:10], Y[:10])
         assert len(model.regressor_) == 10
-
-    def test_folds_of_the_users_own_keep_groups_together(self, learned):
-        # two rows of each group have the same target, so a model fitted to one of them predicts the other
-        random = np.random.default_rng(0)
-        group = np.arange(120) // 2
-        features, y = random.normal(size=(60, 4))[group], random.normal(size=60)[group]
-        features[:, 0] += 1e-6 * random.normal(size=120)
-        for cv in (splits_of(group % 3), 3):
-            make(cv=cv, epochs=150).fit(features, y, validation=(features, y))
-        grouped, mixed = errors_left_out(learned[:3]).mean(), errors_left_out(learned[3:]).mean()
-        assert grouped > 1.0
-        assert mixed < 0.8 * grouped
-        for table, own in learned[:3]:  # rejectors are tried on whole groups, too
-            groups, own_groups = (set(part[:, 1].tolist()) for part in (table.x[:-120], own.x))
-            assert len(own_groups) == 20
-            assert not groups & own_groups
 
     def test_two_rows_are_enough_but_a_single_one_is_not(self):
         assert np.isfinite(make(epochs=3).fit(X[:2], Y[:2]).predict(X)).all()
         with pytest.raises(ValueError, match="n_samples = 1"):
             make().fit(X[:1], Y[:1])
 
-    def test_without_validation_rows_each_fold_sets_a_share_of_its_own_aside(self, monkeypatch):
-        train, seen = crossfit.train_regressors, []
 
-        def spy(tables, validation, *rest):
-            seen.extend((real_rows(table), real_rows(own)) for table, own in zip(tables, validation, strict=True))
-            return train(tables, validation, *rest)
-
-        monkeypatch.setattr(crossfit, "train_regressors", spy)
-        make(validation_fraction=0.2, epochs=1).fit(X, Y)
-        learning, choosing = ([set(names_of(part)) for part in parts] for parts in zip(*seen, strict=True))
-        for mine, own in zip(learning, choosing, strict=True):
-            assert not mine & own
-            assert len(own) == round(0.2 * len(mine | own))
-        assert len(set.union(*learning)) > 0.9 * len(X)  # what one fold sets aside, another learns from
-
-
-BY_DESIGN = {"check_regressors_no_decision_function": "a rejecting regressor has a score of acceptance by design"}
-
-
-@parametrize_with_checks(
-    [RcRRegressor(epochs=40, residuals="crossfit", cv=2, learning_rate=(1e-1, 1e-2), n_members=2)],
-    expected_failed_checks=lambda _: BY_DESIGN,
-)
-def test_it_passes_the_checks_of_scikit_learn(estimator, check):
-    check(estimator)
-
-
-def test_rows_in_no_test_part_train_regressors_only(learned):
+def test_rows_in_no_test_part_train_regressors_only():
     order = np.argsort(X[:, 0])
-    model = make(cv=TimeSeriesSplit(3)).fit(X[order], Y[order])
-    in_test = {tuple(row) for row in model.rule_.units.features(X[order][20:]).astype(np.float32).tolist()}
-    for table, own in learned:
-        assert {*names_of(table), *names_of(own)} == in_test
-    assert np.isfinite(model.decision_function(NEW)).all()
+    rows, target, costs = X[order], Y[order], ROW_COST[order]
+
+    def score(first, last):
+        """Score new rows, with the costs of some training rows in the reverse order."""
+        changed = costs.copy()
+        changed[first:last] = changed[first:last][::-1]
+        return make(cv=TimeSeriesSplit(3)).fit(rows, target, cost=changed).decision_function(NEW, cost=1.0)
+
+    np.testing.assert_allclose(score(0, 20), score(0, 0))  # the first 20 rows are in no test part
+    assert not np.allclose(score(60, 80), score(0, 0))
 
 
 def test_a_single_test_part_is_refused():
