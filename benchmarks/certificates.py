@@ -37,7 +37,7 @@ from recuse.datasets import make_heteroscedastic
 from recuse.decision import Decision
 from recuse.guarantees import CannotCertify, by_budget, by_cost_within_budget, certify
 from recuse.guarantees.betting import refutes
-from recuse.guarantees.request import BoundedValues, Pilot, thresholds_to_test
+from recuse.guarantees.request import BoundedValues, thresholds_to_test
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -165,7 +165,7 @@ def simulate(setting: Setting, what: str, repeats: int, tests: Sequence[str]) ->
     """Calibrate many times with one sequence of thresholds, by several tests."""
     random = np.random.default_rng([len(setting.name), len(what)])
     score, loss, cost = setting.draw(random, (PILOT,))
-    thresholds = thresholds_to_test(Pilot(score, setting.values(what, loss, cost)), setting.n_rows)
+    thresholds = thresholds_to_test(score, setting.values(what, loss, cost), setting.n_rows)
     if setting.name == "boundary":  # where the pilot sees no threshold that could pass
         thresholds = np.quantile(score, np.linspace(0.5, 0.0, 51))
     risk, coverage = truth_of(setting, what, thresholds, random)

@@ -8,11 +8,10 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from recuse import losses
 from recuse.audit import drift, groups
 from recuse.dataframes import is_frame, to_pandas
 from recuse.decision import Decision
-from recuse.displays.style import GREY, PALETTE, Drawing, loss_measure, new_axes, percent, tidy
+from recuse.displays.style import GREY, PALETTE, Drawing, new_axes, percent, tidy
 from recuse.estimators.composition import decide
 from recuse.extras import import_extra
 
@@ -112,7 +111,7 @@ class GroupAuditDisplay(Drawing):
             rates.annotate(str(column), (0, place - 1), xycoords=("axes fraction", "data"), xytext=(-4, 0), ha="right",
                            va="center", textcoords="offset points", fontweight="bold")  # fmt: skip
         percent(rates.xaxis)
-        measure = loss_measure(losses.get(table.attrs["loss"])) if _is_known(table.attrs["loss"]) else "loss"
+        measure = "squared error" if table.attrs["loss"] == "squared" else f"{table.attrs['loss']} loss"
         rates.set(xlabel="share of rows rejected", xlim=(0, None))
         loss.set(xlabel=f"mean {measure} of accepted rows")
         widest = 3 * np.fmax.reduce(table["accepted_loss"], initial=table.attrs["overall"]["accepted_loss"])
@@ -199,11 +198,3 @@ def _remark(line: pd.Series[Any]) -> str:
         what = "in new categories" if line["kind"] == "category" else "outside the range"
         return f"drifted, {line['new']:.0%} {what}"
     return "drifted"
-
-
-def _is_known(name: str) -> bool:
-    try:
-        losses.get(name)
-    except ValueError:
-        return False
-    return True

@@ -16,7 +16,7 @@ from recuse.decision import LOSS_SAVED, Decision
 from recuse.displays.style import GREY, PALETTE, Drawing, finish, label_lines, loss_measure, loss_units, new_axes
 from recuse.estimators.composition import decide, expected_loss
 from recuse.inspection.explanations import calibration_bins, has_expected_loss
-from recuse.inspection.savings import Prices, better_alternative, saved_per_row
+from recuse.inspection.savings import Prices, saved_per_row
 from recuse.losses import SQUARED, LossLike, TargetLoss
 from recuse.metrics import cost_curve
 from recuse.metrics.measures import numbers, row_losses, same_length
@@ -63,11 +63,8 @@ class CostCurveDisplay(Drawing):
         """Draw the losses; the shaded area is the saving over the better of accepting all and rejecting all rows."""
         self.figure_, self.ax_ = new_axes(ax)
         curve, cost = self.curve, self.curve["cost"]
-        alternative = better_alternative(curve)
-        saves = curve["rcr_loss"] <= alternative
-        self.ax_.fill_between(cost, curve["rcr_loss"], alternative, where=saves, color=PALETTE[0], alpha=0.12, lw=0)
-        self.ax_.plot(cost, curve["always_accept"], "--", color=GREY, lw=1.2, label="always predict")
-        self.ax_.plot(cost, curve["always_reject"], ":", color=GREY, lw=1.6, label="always reject")
+        names = {"always_accept": "always predict", "always_reject": "always reject"}
+        _draw_alternatives(self.ax_, cost, curve["rcr_loss"], {label: curve[key] for key, label in names.items()})
         self.ax_.plot(cost, curve["oracle"], "-", color=PALETTE[2], lw=1.2, label="if errors were known")
         self.ax_.plot(cost, curve["rcr_loss"], "o-", color=PALETTE[0], lw=2, ms=4, label=name)
         units = loss_units(self.loss)
@@ -146,7 +143,7 @@ class AcceptedLossDisplay(Drawing):
         cls, y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, *, loss: LossLike = SQUARED, **plot: Any
     ) -> Self:
         """Plot the accepted loss if rows are rejected in the order of their scores."""
-        points = pd.DataFrame({"cost": [], "rejection_rate": [], "accepted_loss": []})
+        points = pd.DataFrame(columns=["cost", "rejection_rate", "accepted_loss"], dtype=float)
         return cls(*_rejection_curve(y_true, y_pred, score, loss), points, losses.get(loss)).plot(**plot)
 
     @classmethod
@@ -177,17 +174,22 @@ class AcceptedLossDisplay(Drawing):
         self.ax_.plot(share, np.full(len(share), mean), "--", color=GREY, lw=1.2, label="at random")
         self.ax_.plot(share, self.best, "-", color=PALETTE[2], lw=1.2, label="if errors were known")
         self.ax_.plot(share, self.accepted_loss, "-", color=color, lw=2, label=name)
-        marks = self.points.dropna()
-        self.ax_.plot(
-            marks["rejection_rate"], marks["accepted_loss"], "o", color=color, ms=6, mec="white", label="_marks"
-        )
-        for cost, place, loss in marks.itertuples(index=False):
-            self.ax_.annotate(
-                f"cost {cost:.3g}", (place, loss), xytext=(4, 6), textcoords="offset points", fontsize="small"
-            )
+        costs, *marks = self.points.dropna().to_numpy(np.float64).T
+        self.ax_.plot(*marks, "o", color=color, ms=6, mec="white", label="_marks")
+        beside: dict[str, Any] = {"xytext": (4, 6), "textcoords": "offset points"}
+        for cost, *place in zip(costs, *marks, strict=True):
+            self.ax_.annotate(f"cost {cost:.3g}", place, fontsize="small", **beside)
         ylabel = f"mean {loss_measure(self.loss)} of accepted rows"
         finish(self.ax_, "share of rows rejected", ylabel, share=True)
         return self
+
+
+def _draw_alternatives(ax: Any, cost: pd.Series[float], ours: pd.Series[float], others: dict[str, Any]) -> None:
+    """Draw the costs of accepting and of rejecting all rows, and shade what is saved over the better of the two."""
+    better = np.minimum(*others.values())
+    ax.fill_between(cost, ours, better, where=ours <= better, color=PALETTE[0], alpha=0.12, lw=0)
+    for (label, values), (style, width) in zip(others.items(), (("--", 1.2), (":", 1.6)), strict=True):
+        ax.plot(cost, values, style, color=GREY, lw=width, label=label)
 
 
 def _rejection_curve(
@@ -249,16 +251,13 @@ class LossCalibrationDisplay(Drawing):
                 f"the score must be the {LOSS_SAVED}, as that of RiskRejector and AutoRejector, "
                 f"got {decision.score_unit or 'a score without unit'}"
             )
-        target = aligned(y, decision.index, "y")
-        risk = decision.cost - decision.score
+        target, risk = aligned(y, decision.index, "y"), decision.cost - decision.score
         return cls.from_predictions(target, decision.prediction, risk, loss=decision.loss, **options)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, **options: Any) -> Self:
         """Plot the expected losses of an estimator, also inside a Pipeline or search."""
-        decision = decide(estimator, X)
-        target = aligned(y, row_index(X), "y")
-        risk = expected_loss(estimator, X)
+        decision, target, risk = decide(estimator, X), aligned(y, row_index(X), "y"), expected_loss(estimator, X)
         return cls.from_predictions(target, decision.prediction, risk, loss=decision.loss, **options)
 
     def plot(self, ax: Any = None, *, color: str = PALETTE[0]) -> Self:
@@ -392,13 +391,8 @@ class MoneySavedDisplay(Drawing):
         """Draw the money; the shaded area is what rejection saves."""
         self.figure_, self.ax_ = new_axes(ax)
         money, price = self.curve, self.curve["review_cost"]
-        alternative = money["with_rejection"] + money["saved"]
-        saves = money["saved"] >= 0
-        self.ax_.fill_between(
-            price, money["with_rejection"], alternative, where=saves, color=PALETTE[0], alpha=0.12, lw=0
-        )
-        self.ax_.plot(price, money["accept_all"], "--", color=GREY, lw=1.2, label="accept all")
-        self.ax_.plot(price, money["review_all"], ":", color=GREY, lw=1.6, label="review all")
+        alternatives = {"accept all": money["accept_all"], "review all": money["review_all"]}
+        _draw_alternatives(self.ax_, price, money["with_rejection"], alternatives)
         self.ax_.plot(price, money["with_rejection"], "-", color=PALETTE[0], lw=2, label=name)
         self._mark()
         self.ax_.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
@@ -412,19 +406,13 @@ class MoneySavedDisplay(Drawing):
         place = int((self.curve["review_cost"] - self.review_cost).abs().argmin())
         line = self.curve.iloc[place]
         top = line["with_rejection"] + line["saved"]
-        self.ax_.plot(
-            [self.review_cost] * 2, [line["with_rejection"], top], "-", color=PALETTE[1], lw=2, label="_saved"
-        )
-        text = f"saves {line['saved']:,.0f}" if line["saved"] >= 0 else f"loses {-line['saved']:,.0f}"
-        self.ax_.annotate(
-            f"{text} {self.currency}\nper {_PER:,} rows\nat a review price of {self.review_cost:g}",
-            (self.review_cost, min(line["with_rejection"], top)),
-            xytext=(12, -8),
-            textcoords="offset points",
-            va="top",
-            color=PALETTE[1],
-            fontsize="small",
-        )
+        ends = [self.review_cost] * 2, [line["with_rejection"], top]
+        self.ax_.plot(*ends, "-", color=PALETTE[1], lw=2, label="_saved")
+        saved = f"saves {line['saved']:,.0f}" if line["saved"] >= 0 else f"loses {-line['saved']:,.0f}"
+        text = f"{saved} {self.currency}\nper {_PER:,} rows\nat a review price of {self.review_cost:g}"
+        place = self.review_cost, min(line["with_rejection"], top)
+        beside: dict[str, Any] = {"xytext": (12, -8), "textcoords": "offset points", "va": "top"}
+        self.ax_.annotate(text, place, color=PALETTE[1], fontsize="small", **beside)
 
 
 def _loss_price(loss_price: float | None, error: float | None, error_cost: float | None) -> float:

@@ -24,7 +24,6 @@ from recuse.guarantees.request import (
     BoundedValues,
     BoundWarning,
     CertificationRequest,
-    Pilot,
     ScoredRows,
     check_parameters,
     cost_limit,
@@ -42,9 +41,10 @@ __all__ = ["certify", "count_certified", "tail_bound"]
 
 Floats = NDArray[np.float64]
 
-_SET_ASIDE = 0.2  # share of the rows that choose the thresholds if there are no out-of-fold scores
-_MIN_PILOT = 20
-_TESTED_AT_ONCE = 8  # thresholds
+# Share of the rows that choose the thresholds if there are fewer out-of-fold scores than `_MIN_PILOT`.
+_SET_ASIDE, _MIN_PILOT = 0.2, 20
+# Number of thresholds that are tested at once.
+_TESTED_AT_ONCE = 8
 
 
 def certify(
@@ -145,9 +145,7 @@ def certify(
     calibration = CalibrationRows.check(model, X, truth, groups, allow_training_rows)
     stated = stated_cost(model, cost)
     limit = cost_limit(what, stated, cost_bound, bound, decision)
-    request = CertificationRequest(
-        what, float(target), float(delta), float(bound), limit, Attempt(1, float(delta), float(delta))
-    )
+    request = CertificationRequest(what, float(target), float(delta), float(bound), limit)
     loss = decision.loss(decision.prediction - truth)
     _warn_of_bound(bound, loss)
     order, draw = calibration.order(decision.score, loss, decision.cost)
@@ -179,7 +177,7 @@ class _ReadyRequest:
         with AttemptLog.of_process() if path is None else AttemptLog.opened(path) as log:
             question = self.question()
             attempt = log.attempt(question, self.request.delta)
-            result = replace(self, request=replace(self.request, attempt=attempt)).result()
+            result = self.result(attempt)
             log.record(question, attempt, "refused" if isinstance(result, CannotCertify) else "certified")
         return result
 
@@ -196,31 +194,26 @@ class _ReadyRequest:
         hashes = {"rows": calibration.parts.rows, "given": calibration.given, "targets": calibration.targets}
         return HashedQuestion(digest.hexdigest(), fingerprint, request.target, calibration.fingerprint, hashes)
 
-    def result(self) -> Certificate | CannotCertify:
+    def result(self, attempt: Attempt) -> Certificate | CannotCertify:
         """Test the thresholds."""
-        request, tested, level = self.request, self.tested, self.request.attempt.level
+        request, tested, level = self.request, self.tested, attempt.level
         n_least = needed_rows(request.target / request.limit, level) if request.what == "accepted_loss" else 0
-        pilot = Pilot(self.pilot.score, request.values(self.pilot))
-        thresholds = thresholds_to_test(pilot, tested.n_draws, n_least)
+        thresholds = thresholds_to_test(self.pilot.score, request.values(self.pilot), tested.n_draws, n_least)
         passed = count_certified(tested.score, request.values(tested), thresholds, level)
         if passed == 0:
-            return refusal(request, tested, float(thresholds[0]), self.rows.n_draws)
-        return self._certificate(float(thresholds[passed - 1]), len(thresholds))
+            return refusal(request, attempt, tested, float(thresholds[0]), self.rows.n_draws)
+        return self._certificate(attempt, float(thresholds[passed - 1]), len(thresholds))
 
-    def _certificate(self, threshold: float, n_thresholds: int) -> Certificate:
-        request, tested, attempt = self.request, self.tested, self.request.attempt
+    def _certificate(self, attempt: Attempt, threshold: float, n_thresholds: int) -> Certificate:
+        request, tested = self.request, self.tested
         accepted = tested.score > threshold
         drawn = tested.one_of_each_draw()
         drawn = drawn.take(drawn.score > threshold)
         above = int(np.sum(drawn.loss > request.bound))
         certificate = Certificate(
-            what=request.what,
-            target=request.target,
-            delta=request.delta,
-            bound=request.bound,
+            **vars(request),
             loss=self.loss,
             cost=self.stated,
-            cost_bound=request.cost_bound,
             threshold=threshold,
             n_rows=len(tested),
             n_accepted=int(accepted.sum()),

@@ -21,7 +21,6 @@ __all__ = [
     "BoundWarning",
     "BoundedValues",
     "CertificationRequest",
-    "Pilot",
     "ScoredRows",
     "check_parameters",
     "cost_limit",
@@ -34,7 +33,8 @@ __all__ = [
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_LEVELS = 100  # thresholds, at equal steps of the share of accepted rows
+# Number of thresholds, at equal steps of the share of accepted rows.
+_LEVELS = 100
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,20 @@ class BoundedValues:
             values, used = np.where(accepted, self.loss[..., None], self.cost[..., None]), None
         return (values, used) if self.starts is None else self._of_draws(self.starts, values, used)
 
+    def counted(self, accepted: Flags) -> Floats:
+        """Return the values that count, for acceptances (row, 1) at one threshold."""
+        values, used = self.at(accepted)
+        return values[:, 0] if used is None else values[used[:, 0], 0]
+
+    def growth(self, accepted: Flags) -> float:
+        """Return the largest logarithm of the wealth that one constant bet gains on these rows."""
+        counted = self.counted(accepted)
+        if len(counted) == 0:
+            return 0.0
+        bets = bets_to_choose_from(self.mean)
+        gains = np.log1p(-bets[:, None] * (counted - self.mean)).sum(axis=1)
+        return float((gains - imagined_value(bets, self.mean)).max())
+
     def _of_draws(self, starts: NDArray[np.intp], values: Floats, used: Flags | None) -> tuple[Floats, Flags | None]:
         """Return one value for each draw.
 
@@ -100,23 +114,18 @@ class BoundedValues:
         return of_draws, None if used is None else np.logical_or.reduceat(used, starts, axis=0)
 
 
-@dataclass(frozen=True)
-class Pilot:
-    """Rows that are no calibration rows, to choose thresholds by: scores and values."""
-
-    score: Floats
-    values: BoundedValues
-
-
-def thresholds_to_test(pilot: Pilot, n_rows: int, n_least: int = 0) -> Floats:
+def thresholds_to_test(score: Floats, values: BoundedValues, n_rows: int, n_least: int = 0) -> Floats:
     """Return thresholds on the score from strict to accepting, that is in decreasing order.
 
-    They are quantiles of the scores of the pilot, and 0. The first one is where a bet gains most on the rows of the
-    pilot, since a first threshold that few rows pass, or whose loss is near the target, would end the sequence at once.
+    They are quantiles of the scores of rows that are no calibration rows, and 0. The first one is where a bet gains
+    most on these rows, since a first threshold that few rows pass, or whose loss is near the target, would end the
+    sequence at once.
 
     Parameters
     ----------
-    pilot : Pilot
+    score : ndarray of shape (row,)
+    values : BoundedValues
+        Of the same rows.
     n_rows : int
         Number of calibration rows, or of their groups.
     n_least : int, default=0
@@ -126,29 +135,17 @@ def thresholds_to_test(pilot: Pilot, n_rows: int, n_least: int = 0) -> Floats:
     --------
     >>> score = np.linspace(-1.0, 1.0, 201)
     >>> loss = np.where(score > 0, 0.01, 0.5)
-    >>> t = thresholds_to_test(Pilot(score, BoundedValues(loss, None, mean=0.1)), n_rows=500)
+    >>> t = thresholds_to_test(score, BoundedValues(loss, None, mean=0.1), n_rows=500)
     >>> bool(t[0] <= 0.05), bool(t[-1] < -0.99), bool(np.all(np.diff(t) < 0))
     (True, True, True)
     """
-    ranked = np.sort(pilot.score)[::-1]
+    ranked = np.sort(score)[::-1]
     places = np.ceil(np.linspace(0, len(ranked), _LEVELS + 1)[1:]).astype(np.intp) - 1
     candidates = np.unique(np.append(np.nextafter(ranked[places], -np.inf), 0.0))[::-1]
-    growth = np.array([_growth(pilot, threshold, n_rows) for threshold in candidates])
-    expected = np.array([np.mean(pilot.score > threshold) for threshold in candidates]) * n_rows
-    growth[expected < min(n_least, n_rows / 2)] = -np.inf
+    accepted = score[:, None] > candidates
+    growth = np.array([values.growth(column[:, None]) for column in accepted.T])
+    growth[accepted.mean(axis=0) * n_rows < min(n_least, n_rows / 2)] = -np.inf
     return candidates[int(growth.argmax()) :]
-
-
-def _growth(pilot: Pilot, threshold: float, n_rows: int) -> float:
-    """Return the largest logarithm of the wealth to expect of one constant bet on the calibration rows."""
-    values, used = pilot.values.at((pilot.score > threshold)[:, None])
-    excess = values[:, 0] - pilot.values.mean
-    excess = excess if used is None else excess[used[:, 0]]
-    if len(excess) == 0:
-        return 0.0
-    bets = bets_to_choose_from(pilot.values.mean)
-    gain = np.log1p(-bets[:, None] * excess).sum(axis=1) - imagined_value(bets, pilot.values.mean)
-    return float(gain.max()) * n_rows / (len(pilot.score) + 1)
 
 
 class BoundWarning(UserWarning):
@@ -218,14 +215,13 @@ class ScoredRows:
 
 @dataclass(frozen=True)
 class CertificationRequest:
-    """What is to be certified, at the level of an attempt; the other attributes are those of a certificate."""
+    """What is to be certified; the attributes are those of a certificate."""
 
     what: What
     target: float
     delta: float
     bound: float
     cost_bound: float | None
-    attempt: Attempt
 
     def __post_init__(self) -> None:
         require(self.target < self.limit, "target", f"below {self.limit:g}, which no row can exceed", self.target)
@@ -303,23 +299,25 @@ def cost_limit(
     return float(limit)
 
 
-def refusal(request: CertificationRequest, rows: ScoredRows, threshold: float, n_draws: int) -> CannotCertify:
+def refusal(
+    request: CertificationRequest, attempt: Attempt, rows: ScoredRows, threshold: float, n_draws: int
+) -> CannotCertify:
     """Return the error for the tested rows at the first threshold, with what it would take.
 
     `n_draws` counts the draws that were set aside, too: of more rows, the same share would be set aside.
     """
-    accepted = rows.score > threshold
-    values, level = request.values(rows), request.attempt.level
-    of_draws, used = values.at(accepted[:, None])
-    counted = of_draws[:, 0] if used is None else of_draws[used[:, 0], 0]
-    least = needed_rows(values.mean, level)
+    accepted, values = rows.score > threshold, request.values(rows)
+    counted, least = values.counted(accepted[:, None]), needed_rows(values.mean, attempt.level)
     share = len(counted) / n_draws
     name = "mean loss of accepted rows" if request.what == "accepted_loss" else "RcR loss"
     unit, with_accepted = ("rows", "accepted rows") if rows.draw is None else ("groups", "groups with accepted rows")
     of_groups = "" if rows.draw is None else f" in {rows.n_draws:,} groups"
+    # The level is not corrected for earlier attempts of this process.
+    corrected = attempt.number > 1 and attempt.level != request.delta
+    tested = f" in attempt {attempt.number} with these rows, tested at level {attempt.level:.3g}" if corrected else ""
     start = (
         f"cannot certify a {name} of at most {request.target:g} with confidence {1 - request.delta:g} and bound "
-        f"{request.bound:g} from {len(accepted):,} calibration rows{of_groups}{_of_attempt(request)}"
+        f"{request.bound:g} from {len(accepted):,} calibration rows{of_groups}{tested}"
     )
     kind = with_accepted if request.what == "accepted_loss" else unit
     minimum = f"it takes at least {least:,} {kind}, even without any loss"
@@ -331,14 +329,7 @@ def refusal(request: CertificationRequest, rows: ScoredRows, threshold: float, n
     if growth <= 0 or counted.mean() >= values.mean:
         advice = "so more rows would not help, but a higher target or a better model"
         return CannotCertify(f"{start}: {seen}, {advice}; {minimum}", least, None)
-    total = math.ceil(max(least, math.log(1 / level) / growth) / share)
+    total = math.ceil(max(least, math.log(1 / attempt.level) / growth) / share)
     unit = "calibration rows" if rows.draw is None else unit
     hint = f"{minimum}, that is {math.ceil(least / share):,} {unit} at this coverage"
     return CannotCertify(f"{start}: {seen}; {hint}, and about {total:,} with such losses", least, total)
-
-
-def _of_attempt(request: CertificationRequest) -> str:
-    attempt = request.attempt
-    if attempt.number == 1 or attempt.level == request.delta:  # the level is not corrected for earlier attempts
-        return ""
-    return f" in attempt {attempt.number} with these rows, tested at level {attempt.level:.3g}"
