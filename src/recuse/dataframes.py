@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "MISSING_WORDS",
     "aligned",
     "check_target_type",
     "file_rows",
@@ -32,6 +33,13 @@ Floats = NDArray[np.float64]
 
 _NOT_NUMBERS = {"complex", "date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64"}
 
+# Texts that stand for a missing value, in lower case. A category of training with such a name is a category.
+MISSING_WORDS = frozenset(
+    {
+        *("", "-", "--", ".", "?", "n/a", "#n/a", "#n/a n/a", "#na", "na", "<na>", "nan", "-nan", "nat", "nil", "none"),
+        *("null", "missing", "unknown", "-1.#ind", "1.#ind", "-1.#qnan", "1.#qnan"),
+    }
+)
 # Name of the labels of rows of a file.
 _OF_FILE = "data row"
 

@@ -38,6 +38,36 @@ def test_evaluate_takes_another_target_and_another_cost(command, folder, model, 
     assert other["measures"]["always_reject"] == 3
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_decisions_of_a_table_are_evaluated_without_a_model(command, folder, model, tmp_path, ending):
+    decisions, labelled = tmp_path / f"decisions.{ending}", str(folder / "labelled.csv")
+    command.succeed("predict", model, labelled, "-o", decisions, "--keep", "price", "--cost", 3, "--quiet")
+    found = command.json_of("evaluate", decisions, "--target", "price")
+    wanted = command.json_of("evaluate", model, labelled, "--cost", 3)
+    assert found["measures"] == pytest.approx(wanted["measures"])
+    assert (found["rows"], found["rows_without_target"], found["loss"]) == (57, 3, "squared")
+    absolute = command.json_of("evaluate", decisions, "--target", "price", "--loss", "absolute")
+    assert absolute["measures"]["always_accept"] != found["measures"]["always_accept"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ((), 2, "a table of decisions needs --target, the column of the table with the target"),
+        (("--target", "y", "--cost", 3), 2, "--cost, --cost-money and --certificate need a model"),
+        (("--target", "z"), 1, "the target 'z' is not in {data}; "),
+        (("--target", "y"), 1, "the column 'accepted' of {data} must hold True or False, got 2 at data row 2"),
+    ],
+)
+def test_tables_that_have_no_decisions_are_refused(command, tmp_path, options, code, message):
+    data = tmp_path / "decisions.csv"
+    data.write_text("prediction,accepted,score,cost,y\n1,True,0.5,2,1\n2,2,0.1,2,1\n")
+    assert command.error_of("evaluate", data, *options, code=code).startswith(message.format(data=data))
+    data.write_text("prediction,score,cost,y\n1,0.5,2,1\n")
+    line = command.error_of("evaluate", data, "--target", "y", code=1)
+    assert line.startswith(f"the column of decisions 'accepted' is not in {data}; ")
+
+
 def test_the_page_counts_rows_from_one(command, folder, model, tmp_path):
     table = pd.read_csv(folder / "labelled.csv", dtype=str)[2:11]
     table.to_csv(tmp_path / "few.csv", index=False)  # the first row has no target
@@ -80,6 +110,7 @@ def test_inspect_says_what_the_file_is(command, model):
     facts = command.json_of("inspect", model)
     assert (facts["sha256"], facts["bytes"], facts["estimator"]) == (digest, model.stat().st_size, "RiskRejector")
     assert [column["name"] for column in facts["schema"]["columns"]][:2] == ["id", "zip"]
+    assert "leaderboard" not in facts["training"]
 
 
 def test_a_file_can_be_checked_without_a_word(command, model):

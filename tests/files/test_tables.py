@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recuse.files import csv_text
 from recuse.files.atomic import check_writable, new_file
 from recuse.files.tables import read_table, write_table
 
@@ -44,11 +43,17 @@ def test_numbers_with_leading_zeros_and_truth_values_stay_text(tmp_path):
     assert table["maybe"].isna().tolist() == [False, True]
 
 
-def test_a_leading_zero_is_found_behind_the_first_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_text, "_BLOCK", 7)
-    rows = "".join(f"{10000 + row},{row}\n" for row in range(20))
-    assert read(tmp_path, f"zip,n\n{rows}01067,5\n")["zip"].tolist()[-1] == "01067"
-    assert read(tmp_path, f"zip,n\n{rows}91067,5\n")["zip"].dtype.kind == "i"
+def test_words_for_a_gap_are_those_of_all_readers(tmp_path):
+    table = read(tmp_path, "n,city\n1.5,Bonn\n?,nil\n-,Ulm\nN/A,\n2,#NA\n")
+    np.testing.assert_array_equal(table["n"], [1.5, np.nan, np.nan, np.nan, 2])
+    assert table["city"].isna().tolist() == [False, True, False, True, True]
+
+
+def test_whole_numbers_too_long_for_64_bits_are_floats(tmp_path):
+    assert read(tmp_path, f"n,m\n{2**70},1_000\n2,3\n").to_dict("list") == {
+        "n": [float(2**70), 2.0],
+        "m": ["1_000", "3"],
+    }
 
 
 def test_text_columns_stay_text(tmp_path):

@@ -12,7 +12,8 @@ import typer
 from recuse.cli import options
 from recuse.cli.options import option
 from recuse.cli.printing import Output, escape, explained_table, problem_records, saved_facts, savings_sentence, size_of
-from recuse.cli.tables import decide, read_labelled
+from recuse.cli.tables import decide, read_decisions, read_labelled
+from recuse.usage_errors import UsageError
 
 __all__ = ["evaluate", "report"]
 
@@ -20,15 +21,19 @@ __all__ = ["evaluate", "report"]
 @options.command
 def evaluate(
     printer: Output,
-    model: options.Model,
-    data: options.Labelled,
+    model: Annotated[
+        Path,
+        typer.Argument(help="Model file; or, without DATA, a table of recuse predict with the target."),
+    ],
+    data: Annotated[str | None, typer.Argument(help="Table with the true target: CSV, Parquet, Arrow, or -.")] = None,
     target: options.Target = None,
+    loss: Annotated[str | None, option("LOSS", "Loss to measure decisions of a table by; squared by default.")] = None,
     cost: options.Cost = None,
     cost_money: options.CostMoney = None,
     certificate: options.Certificate = None,
     encoding: options.Encoding = None,
 ) -> None:
-    """Measure the decisions about rows whose target is known.
+    """Measure the decisions about rows whose target is known, of a model or in a table.
 
     \b
     Examples:
@@ -36,27 +41,37 @@ def evaluate(
       recuse evaluate cars.recuse labelled.csv --cost 12
       recuse evaluate certified.recuse labelled.csv --certificate 1
       recuse evaluate cars.recuse labelled.csv --json
+      recuse evaluate decisions.csv --target mpg
     """  # noqa: D301
     from recuse import load
 
     given = options.given_cost(cost, cost_money)
-    served = load(model)
-    chosen = options.chosen_cost(served, given, certificate)
-    table = read_labelled(served, data, chosen, printer, target=target, encoding=encoding)
-    measures = decide(served, table, certificate).evaluate(table.y.to_numpy())
-    loss = served.loss_.name
+    if data is None:
+        if given is not None or certificate is not None:
+            raise UsageError("--cost, --cost-money and --certificate need a model: a table has a cost of each row")
+        if target is None:
+            raise UsageError("a table of decisions needs --target, the column of the table with the target")
+        table, decision = read_decisions(str(model), target, loss or "squared", encoding)
+    else:
+        if loss is not None:
+            raise UsageError("--loss is for tables of decisions: a model has its loss")
+        served = load(model)
+        chosen = options.chosen_cost(served, given, certificate)
+        table = read_labelled(served, data, chosen, printer, target=target, encoding=encoding)
+        decision = decide(served, table, certificate)
+    measures, name, prices = decision.evaluate(table.y.to_numpy()), decision.loss.name, given and given.prices
     by = "" if certificate is None else f", by certificate {certificate}"
-    printer.say(f"{table.describe()}, {loss} loss{by}")
+    printer.say(f"{table.describe()}, {name} loss{by}")
     printer.say(explained_table(measures))
-    printer.say(savings_sentence(measures, loss, chosen.prices))
+    printer.say(savings_sentence(measures, name, prices))
     printer.finish(
         {
             "rows": len(table),
             "rows_without_target": table.left_out,
             "certificate": certificate,
-            "loss": loss,
+            "loss": name,
             "measures": measures,
-            **saved_facts(measures, loss, chosen.prices),
+            **saved_facts(measures, name, prices),
             "problems": problem_records(table.problems),
         }
     )

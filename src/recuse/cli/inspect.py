@@ -54,7 +54,9 @@ def inspect(printer: Output, model: options.Model) -> None:
         printer.say(table_of(("column", "kind", "in training"), lines, title=f"Columns ({len(used)} used)"))
     if records:
         printer.say(leaderboard_table(records))
-    facts = {"file": str(model), "bytes": model.stat().st_size, "sha256": digest, **served.info()}
+    info = served.info()
+    info["training"] = {name: value for name, value in info["training"].items() if name != "leaderboard"}
+    facts = {"file": str(model), "bytes": model.stat().st_size, "sha256": digest, **info}
     printer.finish({**facts, "leaderboard": records})
 
 

@@ -144,7 +144,7 @@ def _print(
     used = {*plan.keep, *(each for each in (plan.cost, plan.model.load().cost_) if isinstance(each, str))}
     printer.problems(summary.problems, used)
     if summary.formula_cells and not plan.spreadsheet_safe:
-        from recuse.files.spreadsheets import formula_warning
+        from recuse.files.tables import formula_warning
 
         printer.warn(formula_warning(summary.formula_cells))
     if shown is not None and not printer.silent:

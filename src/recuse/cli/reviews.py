@@ -81,8 +81,7 @@ def _delete(queue: Path, day: date, printer: Output) -> None:
 
 def _export(queue: Path, path: str, version: str | None, printer: Output, *, spreadsheet_safe: bool) -> int:
     """Write the answered rows with the permissions of the queue; return their number."""
-    from recuse.files.spreadsheets import formula_cells, formula_warning, without_formulas
-    from recuse.files.tables import write_table
+    from recuse.files.tables import formula_cells, formula_warning, without_formulas, write_table
     from recuse.reviews.learning import export_table
 
     table = export_table(queue, version)

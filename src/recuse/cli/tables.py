@@ -38,6 +38,7 @@ __all__ = [
     "Roles",
     "add_reviews",
     "decide",
+    "read_decisions",
     "read_labelled",
     "read_rows",
     "training_table",
@@ -261,6 +262,24 @@ def _as_read(
         X = table[list(columns.values())].set_axis(list(columns), axis=1)
     check_finite(X, [column.name for column in schema.columns if column.kind == "number"], source)
     return X
+
+
+def read_decisions(path: str, target: str, loss: str, encoding: str | None) -> tuple[LabelledTable, Decision]:
+    """Read decisions, as `recuse predict` writes them, from a table that has the target, too."""
+    from recuse import Decision
+
+    frame, source = read_rows(path, encoding), source_name(path)
+    names = ("prediction", "accepted", "score", "cost")
+    for name in names:
+        check_column(frame, name, "column of decisions", source)
+    y, known = _target(frame, target, source)
+    frame = frame[known]
+    columns = {name: numbers_of(frame, name, "column of decisions", source) for name in names}
+    wrong = ~columns["accepted"].isin([0, 1])
+    check_cells(columns["accepted"], wrong, f"the column 'accepted' of {source} must hold True or False")
+    values = {name: column.to_numpy() for name, column in columns.items()}
+    decision = Decision(**{**values, "accepted": values["accepted"] == 1}, index=frame.index, loss=loss)
+    return LabelledTable(frame, y, source, int((~known).sum())), decision
 
 
 def decide(model: ServedModel, table: LabelledTable, certificate: int | None = None) -> Decision:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recuse.extras import import_extra
-from recuse.files.csv_blocks import CsvBlocks, open_csv
+from recuse.files.csv_files import CsvBlocks, open_csv
 from recuse.files.names import STANDARD_STREAM, check_names, file_format, source_name, unreadable
 from recuse.model_file.served import ServedModel
 from recuse.scoring.plan import Plan, columns_to_read, model_columns, table_schema

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from recuse.extras import import_extra
 from recuse.files.atomic import check_writable, draft_file, mode_of, publish, sync_folder
 from recuse.files.names import STANDARD_STREAM, file_format
-from recuse.files.spreadsheets import formula_cells, without_formulas
+from recuse.files.tables import formula_cells, without_formulas
 from recuse.scoring.working_folder import PartStore
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recuse.dataframes import MISSING_WORDS
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -42,13 +44,6 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Scalar = tuple[Any, int]  # the value and the state of one cell
 
-# Texts that stand for a missing value, in lower case. A category of training with such a name is a category.
-MISSING_WORDS = frozenset(
-    {
-        *("", "-", "--", ".", "?", "n/a", "#n/a", "#n/a n/a", "#na", "na", "<na>", "nan", "-nan", "nat", "nil", "none"),
-        *("null", "missing", "unknown", "-1.#ind", "1.#ind", "-1.#qnan", "1.#qnan"),
-    }
-)
 MISSING_TIME = -(2**63)  # NaT of numpy
 
 _ISO_TIME = re.compile(r"(?!0000)\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?", re.ASCII)

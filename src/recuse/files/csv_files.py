@@ -1,4 +1,4 @@
-"""Reading of CSV files: separator, decimal sign, encoding, and columns that must stay text."""
+"""CSV files as text and numbers, whole or in blocks of rows: separator, decimal sign, encoding, and errors by line."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import csv
 import gzip
 import io
 import re
+import shutil
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
+import numpy as np
+
+from recuse.dataframes import MISSING_WORDS
 from recuse.files.names import STANDARD_STREAM, check_names, source_name, standard_input
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "CsvText",
-    "check_encoding",
-    "check_header",
-    "csv_errors",
-    "dialect_of",
-    "line_errors",
-    "parser_options",
-    "parser_warnings_as_errors",
-    "read_csv",
-]
+__all__ = ["CsvBlocks", "open_csv", "read_csv"]
 
 _SEPARATORS = (",", ";", "\t", "|")
-_SAMPLE = 2**18  # characters that show the separator and the decimal sign
-_BLOCK = 2**20  # characters searched for leading zeros at once
+# Characters that show the separator and the decimal sign.
+_SAMPLE = 2**18
+# Characters that are read at once.
+_BLOCK = 2**20
+# Rows that are parsed at once.
+_ROWS = 2**17
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-LEADING_ZERO = r"[+-]?0\d"
+_LEADING_ZERO = r"\s*[+-]?0\d"
+_WHOLE = r"\s*[+-]?\d+\s*"
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
@@ -46,7 +46,6 @@ class CsvText:
 
     path: str
     encoding: str
-    data: bytes | None = None  # standard input
     copy: str | None = None  # path of a copy of standard input
 
     def open(self) -> TextIO:
@@ -55,8 +54,6 @@ class CsvText:
 
     def open_binary(self) -> BinaryIO:
         """Open the bytes, without compression."""
-        if self.data is not None:
-            return io.BytesIO(self.data)
         if self.copy is not None:
             return Path(self.copy).open("rb")
         if self.path.lower().endswith(".gz"):
@@ -72,16 +69,141 @@ class CsvDialect:
     decimal: str
 
 
-def read_csv(path: str, encoding: str, text_columns: set[str]) -> pd.DataFrame:
-    """Read a CSV file as numbers and text; a second pass reads the columns again that must stay text."""
-    check_encoding(encoding)
-    text = CsvText(path, encoding, standard_input().read() if path == STANDARD_STREAM else None)
-    with csv_errors(path):
-        return _parse_text(text, text_columns)
+@contextmanager
+def open_csv(path: str, encoding: str | None = None) -> Iterator[CsvBlocks]:
+    """Open a CSV file; standard input, "-", is copied to a temporary file, since it is read several times."""
+    _check_encoding(encoding or "utf-8-sig")
+    with TemporaryDirectory(prefix="recuse-") as folder:
+        copy = None
+        if path == STANDARD_STREAM:
+            copy = Path(folder) / "stdin.csv"
+            with copy.open("wb") as file:
+                shutil.copyfileobj(standard_input(), file, 2**20)
+        yield CsvBlocks(CsvText(path, encoding or "utf-8-sig", copy=None if copy is None else str(copy)))
+
+
+def read_csv(path: str, encoding: str | None, text_columns: Collection[str]) -> pd.DataFrame:
+    """Read a CSV file; columns of numbers are numbers, unless they are text columns, and others are text."""
+    import pandas as pd
+
+    with open_csv(path, encoding) as file:
+        frame = pd.concat(file.blocks(_ROWS, file.names), ignore_index=True)
+        return pd.DataFrame(
+            {name: _typed(frame[name], file.decimal, text=name in text_columns) for name in frame.columns}
+        )
+
+
+def _typed(column: pd.Series[str], decimal: str, *, text: bool) -> pd.Series[Any]:
+    """Return a column of text as numbers if all its cells are numbers, and none of them has a leading zero.
+
+    Words that stand for a missing value are missing.
+    """
+    import pandas as pd
+
+    gaps = column.isna() | column.str.strip().str.lower().isin(MISSING_WORDS)
+    cells = column[~gaps]
+    if text or cells.str.match(_LEADING_ZERO).any() or cells.str.contains("_", regex=False).any():
+        return column.mask(gaps)
+    whole = not gaps.any() and bool(cells.str.fullmatch(_WHOLE).all())
+    points = cells if decimal == "." else cells.str.replace(decimal, ".", regex=False)
+    values = np.full(len(column), np.nan)
+    try:
+        values[~gaps.to_numpy()] = points.to_numpy(dtype=object).astype(np.float64)
+        return pd.Series(points.to_numpy(dtype=object).astype(np.int64) if whole else values, name=column.name)
+    except OverflowError:  # whole numbers that int64 does not hold
+        return pd.Series(values, name=column.name)
+    except ValueError:  # a text that is no number
+        return column.mask(gaps)
+
+
+class CsvBlocks:
+    """The rows of a CSV file in blocks.
+
+    Parameters
+    ----------
+    text : CsvText
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the columns.
+    decimal : str
+        The decimal sign.
+    position : int
+        Bytes of the file that are read.
+    """
+
+    def __init__(self, text: CsvText) -> None:
+        self._text = text
+        self.position = 0
+        with _csv_errors(text.path), _line_errors(text):
+            self._dialect = _dialect_of(text)
+            self.decimal = self._dialect.decimal
+            _check_header(text, self._dialect)
+            with text.open() as file, _parser_warnings_as_errors():
+                self.names = list(self._reader(file, nrows=0).columns.map(str))
+        check_names(self.names, text.path)
+
+    @property
+    def size(self) -> int:
+        """Size of the file in bytes."""
+        return Path(self._text.copy or self._text.path).stat().st_size
+
+    def blocks(self, rows: int, text_columns: Iterable[str] = ()) -> Iterator[pd.DataFrame]:
+        """Yield tables of at most `rows` rows, whose index continues that of the block before.
+
+        Parameters
+        ----------
+        rows : int
+        text_columns : iterable of str
+            Columns that are text, as it is in the file. Others are numbers in blocks where all their cells are, and
+            else text. Only empty cells are missing.
+
+        Raises
+        ------
+        ValueError
+            If a line has more cells than the header, or there are no rows.
+        """
+        first = 0
+        options = {"dtype": dict.fromkeys(text_columns, str), "na_values": [""], "keep_default_na": False}
+        with _csv_errors(self._text.path), _line_errors(self._text), self._text.open() as file:
+            with _parser_warnings_as_errors():
+                reader = self._reader(file, chunksize=rows, **options)
+            while (frame := _next_block(reader)) is not None:
+                frame.columns = frame.columns.map(str)
+                self.position = _position(file)
+                if first or len(frame):
+                    yield frame.set_axis(range(first, first + len(frame)), axis=0)
+                first += len(frame)
+        if not first:
+            raise ValueError(f"{source_name(self._text.path)} has no rows")
+
+    def with_points(self, block: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+        """Return a block whose texts in some columns have decimal points instead of the decimal sign of the file."""
+        if self.decimal == ".":
+            return block
+        text = [name for name in names if block[name].dtype.kind not in "iufb"]
+        return block.assign(**{name: block[name].str.replace(self.decimal, ".") for name in text})
+
+    def _reader(self, file: Any, **options: Any) -> Any:
+        import pandas as pd
+
+        return pd.read_csv(file, **_parser_options(self._dialect), **options)
+
+
+def _next_block(reader: Any) -> pd.DataFrame | None:
+    """Return the next block; the caller of a generator must not see its filters of warnings."""
+    with _parser_warnings_as_errors():
+        return next(reader, None)
+
+
+def _position(file: Any) -> int:
+    """Return how many bytes of a file are read; those of the compressed file, if it is one."""
+    return int(getattr(file.buffer, "fileobj", file.buffer).tell())
 
 
 @contextmanager
-def csv_errors(path: str) -> Iterator[None]:
+def _csv_errors(path: str) -> Iterator[None]:
     """Name the file in errors of the parser."""
     import pandas as pd
 
@@ -94,7 +216,7 @@ def csv_errors(path: str) -> Iterator[None]:
         raise ValueError(f"{source_name(path)} cannot be read as CSV: {reason}") from error
 
 
-def check_encoding(encoding: str) -> None:
+def _check_encoding(encoding: str) -> None:
     """Raise an error if Python has no such encoding of text."""
     try:
         io.TextIOWrapper(io.BytesIO(), encoding=encoding)
@@ -102,21 +224,8 @@ def check_encoding(encoding: str) -> None:
         raise ValueError(f"encoding must be one of text, such as latin-1, got {encoding!r}") from error
 
 
-def _parse_text(text: CsvText, text_columns: set[str]) -> pd.DataFrame:
-    with line_errors(text):
-        dialect = dialect_of(text)
-        check_header(text, dialect)
-        frame = _parse(text, dialect, dict.fromkeys(text_columns, str))
-        doubtful = truth_columns(frame)
-        if has_leading_zeros(text, dialect):
-            doubtful |= whole_columns(frame)
-        if doubtful - text_columns:
-            _restore_text(frame, _parse(text, dialect, str, usecols=list(doubtful)))
-    return frame
-
-
 @contextmanager
-def line_errors(text: CsvText) -> Iterator[None]:
+def _line_errors(text: CsvText) -> Iterator[None]:
     """Name the line in errors of the parser, and say what to do about the encoding."""
     import pandas as pd
 
@@ -125,10 +234,10 @@ def line_errors(text: CsvText) -> Iterator[None]:
     except UnicodeError as error:
         raise ValueError(_encoding_error(text)) from error
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise pd.errors.ParserError(_wrong_line(text, dialect_of(text)) or str(error)) from error
+        raise pd.errors.ParserError(_wrong_line(text, _dialect_of(text)) or str(error)) from error
 
 
-def check_header(text: CsvText, dialect: CsvDialect) -> None:
+def _check_header(text: CsvText, dialect: CsvDialect) -> None:
     """Raise an error if two columns have the same name, which pandas would number."""
     header = next((cells for _, cells in _lines(text, dialect)), [])
     check_names([name for name in header if name], text.path)
@@ -156,15 +265,7 @@ def _wrong_line(text: CsvText, dialect: CsvDialect) -> str | None:
     return f"the row of line {start} has a quotation mark that is not closed" if open_quote else None
 
 
-def _parse(text: CsvText, dialect: CsvDialect, dtype: Any, **options: Any) -> pd.DataFrame:
-    import pandas as pd
-
-    with text.open() as file, parser_warnings_as_errors():
-        frame: pd.DataFrame = pd.read_csv(file, dtype=dtype, **parser_options(dialect), **options)
-    return frame
-
-
-def parser_options(dialect: CsvDialect) -> dict[str, Any]:
+def _parser_options(dialect: CsvDialect) -> dict[str, Any]:
     """Return the options of `pandas.read_csv` for a dialect."""
     import pandas as pd
 
@@ -175,7 +276,7 @@ def parser_options(dialect: CsvDialect) -> dict[str, Any]:
 
 
 @contextmanager
-def parser_warnings_as_errors() -> Iterator[None]:
+def _parser_warnings_as_errors() -> Iterator[None]:
     """Raise an error for lines that are longer than the header."""
     import pandas as pd
 
@@ -184,45 +285,7 @@ def parser_warnings_as_errors() -> Iterator[None]:
         yield
 
 
-def truth_columns(frame: pd.DataFrame) -> set[str]:
-    """Return the columns of truth values, which could not be told from text if a later file had other words."""
-    from pandas.api import types
-
-    return {
-        str(name)
-        for name in frame.columns
-        if types.is_bool_dtype(frame[name])
-        or (frame[name].dtype == object and types.infer_dtype(frame[name], skipna=True) == "boolean")
-    }
-
-
-def whole_columns(frame: pd.DataFrame) -> set[str]:
-    """Return the columns of whole numbers, which may be codes."""
-    numbers = frame.select_dtypes("number")
-    return {str(name) for name in numbers.columns if (numbers[name].dropna() % 1 == 0).all()}
-
-
-def _restore_text(frame: pd.DataFrame, text: pd.DataFrame) -> None:
-    """Put text back in the place of numbers with leading zeros and of truth values."""
-    truth = truth_columns(frame)
-    for name in text.columns:
-        if name in truth or text[name].str.match(LEADING_ZERO).any():
-            frame[name] = text[name]
-
-
-def has_leading_zeros(text: CsvText, dialect: CsvDialect) -> bool:
-    """Whether the file has cells that start like numbers with leading zeros."""
-    pattern = re.compile(rf"[{re.escape(dialect.separator)}\"\s]{LEADING_ZERO}")
-    with text.open() as file:
-        end = "\n"
-        while block := file.read(_BLOCK):
-            if pattern.search(end + block):
-                return True
-            end = block[-32:]  # a cell may start at the end of a block
-    return False
-
-
-def dialect_of(text: CsvText) -> CsvDialect:
+def _dialect_of(text: CsvText) -> CsvDialect:
     """Return the separator and the decimal sign of the first lines."""
     with text.open() as file:
         sample = file.read(_SAMPLE)
