@@ -48,7 +48,7 @@ def written(path):
     return path
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     header=st.dictionaries(st.text().filter(lambda key: key != "format"), json_values, max_size=4),
     entries=st.dictionaries(st.sampled_from(NAMES), st.binary(max_size=300), max_size=4),

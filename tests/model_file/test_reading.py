@@ -119,7 +119,7 @@ def forms(cell, name):
 @example(1.0)
 @example("true")
 @example(2**53 + 1)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_cell_is_read_alike_in_every_form(name, cell):
     expected = outcome(name, {name: cell})
     for form, table in forms(cell, name):
@@ -140,7 +140,7 @@ def test_the_words_for_missing_values_are_missing_in_every_column_that_has_no_su
 
 
 @given(st.lists(cells, min_size=2, max_size=6), st.sampled_from(list(TRAINING)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_cell_does_not_depend_on_the_others_of_its_column(column, name):
     try:
         together = ONE[name].read(pd.DataFrame({name: pd.Series(column, dtype=object)}), warn=False)

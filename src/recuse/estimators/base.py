@@ -152,7 +152,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
     cost_range_: tuple[float, float] | None = None
     loss_: TargetLoss = SQUARED
     training_rows_: TrainingRows | None = None
-    _score_unit = SURROGATE_SCORE
+    score_unit = SURROGATE_SCORE
 
     @property
     @abstractmethod
@@ -212,7 +212,7 @@ class RejectingRegressor(CheckedRegressor, ABC):
             row_cost,
             index=row_index(X),
             loss=self.loss_,
-            score_unit=self._score_unit,
+            score_unit=self.score_unit,
         )
 
     def training_overlap(self, X: Any, y: Any) -> Overlap | None:

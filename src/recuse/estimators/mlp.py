@@ -224,8 +224,8 @@ class StackedMLPRegressor(CheckedRegressor):
         ndarray of shape (n_members, n_rows) or (n_members, n_rows, n_outputs)
         """
         rows = self._check_new_rows(X)
-        features = self._units.features(rows)
-        return self._units.prediction(outputs(self.regressor_, features))
+        features = self.units_.features(rows)
+        return self.units_.prediction(outputs(self.regressor_, features))
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, validation: tuple[Any, Any] | None = None) -> _Prepared:
         """Check parameters and rows, learn the units, and hold out validation rows."""
@@ -247,7 +247,7 @@ class StackedMLPRegressor(CheckedRegressor):
 
     def _keep(self, units: Units, trained: Trained, members: Sequence[Member]) -> None:
         """Choose a learning rate for each member, and set the fitted attributes."""
-        self._units, rates = units, learning_rates(self.learning_rate)
+        self.units_, rates = units, learning_rates(self.learning_rate)
         self.diverged_ = report_diverged(trained, members, len(rates), stacklevel=6)
         loss = trained.loss.cpu()
         chosen = best_trials(loss, rates)

@@ -166,8 +166,6 @@ class Header:
     loss : str
         Name of the loss.
     score_unit : str
-    target_count : int
-    target_names : tuple of str or None
     has_cost_input, has_expected_loss : bool
         Whether the graph has an input `cost`, and an output `expected_loss`.
     prediction_cost : float or None
@@ -187,8 +185,6 @@ class Header:
     cost: CostHeader
     loss: str
     score_unit: str
-    target_count: int
-    target_names: tuple[str, ...] | None
     has_cost_input: bool
     has_expected_loss: bool
     prediction_cost: float | None
@@ -211,10 +207,7 @@ class Header:
             prediction_cost=_is_number_or_none,
             certificates=_is_list_of_dicts,
         )
-        targets = _described("the targets", values.get("targets"), count=(int,), names=(list, NoneType))
-        names, count = targets["names"], targets["count"]
-        if count < 1 or not (names is None or (_is_texts(names) and len(names) == count)):
-            raise ModelFileError(f"the header must name its {count} targets, got {names!r:.80}")
+        _described("the target", values.get("targets"), count=(1,).__contains__, names=_is_name)
         given = _described("the experts", {"experts": [], **values}, experts=(list,))["experts"]
         experts = tuple(ExpertHeader.from_dict(each) for each in given)
         if len({expert.name for expert in experts}) < len(experts):
@@ -223,13 +216,15 @@ class Header:
         return cls(
             schema=_schema_of(values.get("schema")),
             cost=CostHeader.from_dict(values.get("cost")),
-            target_count=count,
-            target_names=None if names is None else tuple(names),
             experts=experts,
             training=values["training"],
             values=dict(values),
             **known,
         )
+
+
+def _is_name(value: Any) -> bool:
+    return value is None or (_is_texts(value) and len(value) == 1)
 
 
 def _is_loss(name: Any) -> bool:

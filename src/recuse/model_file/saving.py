@@ -85,7 +85,7 @@ def _header(model: Any, emitted: Emitted) -> dict[str, Any]:
         "targets": {"count": 1, "names": None if model.target_name_ is None else [model.target_name_]},
         "cost": _cost(model) if not emitted.experts else {"kind": "experts", "serves_any_cost": False},
         "loss": _loss(model),
-        "score_unit": model._score_unit,
+        "score_unit": model.score_unit,
         "threshold": 0.0,
         "has_expected_loss": emitted.expected_loss is not None,
         "prediction_cost": emitted.prediction_cost,

@@ -201,7 +201,7 @@ class ServedModel:
         Parameters
         ----------
         X : array-like, DataFrame or mapping
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        y : array-like of shape (n_rows,)
 
         Returns
         -------
@@ -367,7 +367,7 @@ class ServedModel:
 
         Returns
         -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        ndarray of shape (n_rows,)
         """
         return self._outputs(X, "prediction")
 
@@ -408,11 +408,9 @@ class ServedModel:
     @property
     def result_types(self) -> dict[str, str]:
         """The columns of decisions with their types: "double", "boolean" or "string"."""
-        count, names = self._header.target_count, self._header.target_names
-        targets = ["prediction"] if count == 1 else [f"prediction_{name}" for name in names or range(count)]
-        expected = ["expected_loss"] if self._header.has_expected_loss else []
-        types = {**dict.fromkeys(targets, "double"), "accepted": "boolean", "score": "double", "cost": "double"}
-        return {**types, **({"takes": "string"} if self.experts else {}), **dict.fromkeys(expected, "double")}
+        types = {"prediction": "double", "accepted": "boolean", "score": "double", "cost": "double"}
+        takes = {"takes": "string"} if self.experts else {}
+        return {**types, **takes, **({"expected_loss": "double"} if self._header.has_expected_loss else {})}
 
     def info(self) -> dict[str, Any]:
         """Return what the file says about the model, as plain values."""
@@ -473,14 +471,6 @@ def _inputs(header: Header) -> Inputs:
 
 def _outputs(header: Header) -> Inputs:
     """Return the outputs that the graph must have."""
-    count = header.target_count
-    expected: Inputs = {"expected_loss": (DOUBLE, (ROWS,))} if header.has_expected_loss else {}
-    prediction = (ROWS,) if count == 1 else (ROWS, count)
-    actions = (ROWS, 1 + len(header.experts))
-    return {
-        **expected,
-        **(dict.fromkeys(_DEFERRED, (DOUBLE, actions)) if header.experts else {}),
-        "prediction": (DOUBLE, prediction),
-        "score": (DOUBLE, (ROWS,)),
-        "accepted": (BOOL, (ROWS,)),
-    }
+    numbers = ("prediction", "score", *(["expected_loss"] if header.has_expected_loss else []))
+    actions = dict.fromkeys(_DEFERRED if header.experts else (), (DOUBLE, (ROWS, 1 + len(header.experts))))
+    return {**dict.fromkeys(numbers, (DOUBLE, (ROWS,))), **actions, "accepted": (BOOL, (ROWS,))}

@@ -49,9 +49,9 @@ def test_mlp_plug_is_two_networks_of_the_papers_shape_on_the_same_rows():
 
 def test_no_rejection_averages_the_loss_of_rows_its_network_has_not_seen():
     model = no_rejection(**SHORT, holdout=0.3).fit(X, Y)
-    assert len(model.risks_[0]._y) == 90
+    assert len(model.risks_[0].targets_) == 90
     losses = (model.predict(X) - Y) ** 2
-    assert all(np.isclose(losses, loss).any() for loss in model.risks_[0]._y)
+    assert all(np.isclose(losses, loss).any() for loss in model.risks_[0].targets_)
 
 
 def test_parameters_reach_the_estimator_and_its_parts():
@@ -69,7 +69,7 @@ def test_parameters_reach_the_estimator_and_its_parts():
 class TestKernelAverage:
     def test_it_is_the_weighted_mean_of_nadaraya_and_watson(self):
         model = KernelAverage(width=0.7).fit(X, Y)
-        features, new = model._encoder.transform(X), model._encoder.transform(NEW[:5])
+        features, new = model.encoder_.transform(X), model.encoder_.transform(NEW[:5])
         weight = np.exp(-((new[:, None] - features) ** 2).sum(axis=2) / (2 * 0.7**2))
         np.testing.assert_allclose(model.predict(NEW[:5]), weight @ Y / weight.sum(axis=1))
 
@@ -84,8 +84,8 @@ class TestKernelAverage:
     def test_a_wide_kernel_gives_the_mean_and_a_narrow_one_the_nearest_row(self):
         np.testing.assert_allclose(KernelAverage(width=1e6).fit(X, Y).predict(NEW), Y.mean(), rtol=1e-6)
         model = KernelAverage(width=1e-6).fit(X, Y)
-        nearest = KNeighborsRegressor(1).fit(model._encoder.transform(X), Y)
-        np.testing.assert_allclose(model.predict(NEW), nearest.predict(model._encoder.transform(NEW)))
+        nearest = KNeighborsRegressor(1).fit(model.encoder_.transform(X), Y)
+        np.testing.assert_allclose(model.predict(NEW), nearest.predict(model.encoder_.transform(NEW)))
 
     def test_far_from_everything_the_nearest_row_decides(self):
         model = KernelAverage(width=0.1).fit([[0.0], [1.0]], [3.0, 5.0])

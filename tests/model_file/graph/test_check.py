@@ -1,6 +1,6 @@
 import subprocess
 import sys
-import time
+from collections import Counter
 from contextlib import suppress
 
 import numpy as np
@@ -292,8 +292,9 @@ def test_all_values_are_read_as_protobuf_reads_them():
             np.testing.assert_array_equal(check._constant(tensor, "").value, onnx.numpy_helper.to_array(other))
 
 
-def test_a_large_forest_is_checked_fast():
-    nodes = np.arange(100_000)
+def calls_to_check(n_nodes):
+    """Return how many functions the check of a forest of trees with 100 nodes calls, those of numpy included."""
+    nodes = np.arange(n_nodes)
     last = nodes % 100 == 99
     forest = {
         **fuzz.trees(),
@@ -306,15 +307,19 @@ def test_a_large_forest_is_checked_fast():
         "nodes_falseleafs": np.ones_like(nodes),
         "tree_roots": nodes[::100],
     }
-    graph = GraphBuilder()
+    graph, counts = GraphBuilder(), Counter()
     graph.output("y", graph.node("TreeEnsemble", graph.input("x", "double", (ROWS, 3)), **forest))
     data = graph.model().SerializeToString()
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
+    sys.setprofile(lambda frame, event, argument: counts.update([event]))
+    try:
         measure_graph(data, {"x": ("double", (ROWS, 3))}, {"y": ("double", (ROWS, 1))})
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.5  # 0.03 s on an idle machine
+    finally:
+        sys.setprofile(None)
+    return counts["call"] + counts["c_call"]
+
+
+def test_a_large_forest_is_checked_with_arrays_and_not_node_by_node():
+    assert calls_to_check(100_000) < 1.2 * calls_to_check(1000)
 
 
 def test_wide_graphs_decide_fewer_rows_at_once():
@@ -331,12 +336,12 @@ def test_random_graphs_run_as_the_check_foresees():
     code = (
         "import sys, numpy as np; sys.path.insert(0, sys.argv[1]); from model_files import fuzz; "
         "from model_file.graph.test_check import runs_as_foreseen; "
-        "print(sum(runs_as_foreseen(np.random.default_rng(seed)) for seed in range(60)))"
+        "print(sum(runs_as_foreseen(np.random.default_rng(seed)) for seed in range(30)))"
     )
     tests = str(fuzz.Path(__file__).parents[2])
     done = subprocess.run([sys.executable, "-c", code, tests], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert int(done.stdout) > 40
+    assert int(done.stdout) > 20
 
 
 def runs_as_foreseen(rng):
@@ -365,7 +370,7 @@ def test_errors_of_the_runtime_are_errors_of_the_file():
 
 
 def test_hostile_files_in_a_worker():
-    report = fuzz.run(fuzz.saved_models(estimators=False), count=250, seed=1)
+    report = fuzz.run(fuzz.saved_models(estimators=False), count=100, seed=1)
     report.print()
     assert report.failures == 0
     assert report.counts["untouched", "same decisions"] == 4

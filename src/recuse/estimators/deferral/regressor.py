@@ -190,7 +190,7 @@ class DeferralRegressor(CheckedRegressor):
 
     rule_: DeferralRule
     model_: RiskBasedRegressor
-    _score_unit = LOSS_SAVED
+    score_unit = LOSS_SAVED
 
     def __init__(
         self,

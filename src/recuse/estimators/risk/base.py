@@ -131,7 +131,7 @@ class Corrections:
 class RiskBasedRegressor(RejectingRegressor):
     """Accept a row where its expected loss is below its cost; `fit` of a subclass sets `rule_`."""
 
-    _score_unit = LOSS_SAVED
+    score_unit = LOSS_SAVED
     rule_: RiskRule
 
     def __getstate__(self) -> dict[str, Any]:

@@ -80,8 +80,8 @@ class KernelAverage(CheckedRegressor):
             require(self.width is None or is_rate(self.width), "width", "None or a finite number > 0", self.width)
             require(is_count(self.max_rows), "max_rows", "an int >= 1", self.max_rows)
             rows = self._training_rows(X, y, 1.0, sample_weight)
-            self._encoder = TableEncoder().fit(rows.X, rows.weight, rows.schema)
-            self._rows, self._y, self._weight = self._encoder.transform(rows.X), rows.y, rows.weight
+            self.encoder_ = TableEncoder().fit(rows.X, rows.weight, rows.schema)
+            self.rows_, self.targets_, self.weight_ = self.encoder_.transform(rows.X), rows.y, rows.weight
             self.width_ = self._best_width() if self.width is None else float(self.width)
         return self
 
@@ -97,39 +97,39 @@ class KernelAverage(CheckedRegressor):
         ndarray of shape (n_rows,)
         """
         rows = self._check_new_rows(X)
-        features = self._encoder.transform(rows)
+        features = self.encoder_.transform(rows)
         blocks = (self._square_distances(features[part]) for part in self._blocks(np.arange(len(features))))
         return np.concatenate([self._average(square, self.width_) for square in blocks])
 
     def _blocks(self, rows: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
         """Divide the rows into blocks whose distances to the training rows fit into memory."""
-        size = max(1, _CELLS // len(self._rows))
+        size = max(1, _CELLS // len(self.rows_))
         return (rows[start : start + size] for start in range(0, len(rows), size))
 
     def _square_distances(self, features: Floats) -> Floats:
         """Return the squared distances (row, training row)."""
-        return np.asarray(euclidean_distances(features, self._rows, squared=True))
+        return np.asarray(euclidean_distances(features, self.rows_, squared=True))
 
     def _average(self, square: Floats, width: float) -> Floats:
         # softmax is stable even where all weights would underflow
-        share = softmax(np.log(self._weight) - square / (2 * width**2))
-        return np.asarray(share @ self._y)
+        share = softmax(np.log(self.weight_) - square / (2 * width**2))
+        return np.asarray(share @ self.targets_)
 
     def _best_width(self) -> float:
         """Find the width with the lowest leave-one-out squared error."""
-        chosen = check_random_state(self.random_state).permutation(len(self._rows))[: self.max_rows]
+        chosen = check_random_state(self.random_state).permutation(len(self.rows_))[: self.max_rows]
         widths = self._median_distance(chosen) * _GRID
         loss = np.zeros(len(widths))
         for part in self._blocks(chosen):
-            square = self._square_distances(self._rows[part])
+            square = self._square_distances(self.rows_[part])
             square[np.arange(len(part)), part] = np.inf  # leave the row itself out
-            error = np.array([self._average(square, width) - self._y[part] for width in widths])
-            loss += error**2 @ self._weight[part]
+            error = np.array([self._average(square, width) - self.targets_[part] for width in widths])
+            loss += error**2 @ self.weight_[part]
         return float(widths[loss.argmin()])
 
     def _median_distance(self, chosen: NDArray[np.intp]) -> float:
         """Return the median distance between some rows and all rows."""
-        square = self._square_distances(self._rows[chosen[:100]])
+        square = self._square_distances(self.rows_[chosen[:100]])
         apart = square[square > 0]
         return float(np.sqrt(np.median(apart))) if len(apart) else 1.0
 

@@ -151,12 +151,12 @@ def build_decision(estimator: Any) -> tuple[GraphBuilder, Emitted]:
         )
     graph = GraphBuilder()
     emitted = emit(rule, graph)
-    prediction, score, expected = emitted.prediction, emitted.score.squeeze(1), emitted.expected_loss
+    score, expected = emitted.score.squeeze(1), emitted.expected_loss
     if expected is not None:
         graph.output("expected_loss", expected.squeeze(1))
     for name, values in emitted.actions.items():
         graph.output(name, values)
-    graph.output("prediction", prediction.squeeze(1) if prediction.shape[1] == 1 else prediction)
+    graph.output("prediction", emitted.prediction.squeeze(1))
     graph.output("score", score)
     graph.output("accepted", score >= 0.0 if emitted.experts else score > 0.0)  # in a tie, no expert is asked
     return graph, emitted

@@ -123,12 +123,12 @@ def _products(x: Value, rows: Floats, gamma: float, shift: float) -> Value:
 
 @converts(KernelAverage)
 def _kernel_average(model: KernelAverage, x: Value) -> Value:
-    known = model._weight > 0
-    rows, factor = model._rows[known], 1 / (2 * model.width_**2)
+    known = model.weight_ > 0
+    rows, factor = model.rows_[known], 1 / (2 * model.width_**2)
     # the term |x|^2 of the squared distances does not change the softmax
-    constant = np.log(model._weight[known]) - factor * (rows**2).sum(axis=1)
-    logits = standardised(model._encoder, x) @ (2 * factor * rows.T) + np.asarray(constant, np.float64)
-    return logits.unary("Softmax", axis=1) @ np.asarray(model._y[known], np.float64).reshape(-1, 1)
+    constant = np.log(model.weight_[known]) - factor * (rows**2).sum(axis=1)
+    logits = standardised(model.encoder_, x) @ (2 * factor * rows.T) + np.asarray(constant, np.float64)
+    return logits.unary("Softmax", axis=1) @ np.asarray(model.targets_[known], np.float64).reshape(-1, 1)
 
 
 @converts(KNeighborsRegressor)

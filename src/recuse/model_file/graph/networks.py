@@ -114,7 +114,7 @@ def in_target_units(output: Value, scale: float, mean: float | Floats) -> Value:
 
 def member_predictions(model: StackedMLPRegressor, x: Value) -> Value:
     """Return the predictions (member, row, output) of every member."""
-    units = model._units
+    units = model.units_
     outputs = stack_outputs(model.regressor_, standardised(units.encoder, x))
     return in_target_units(outputs, units.target_scale, units.target_mean)
 
