@@ -24,14 +24,14 @@ def test_the_version_is_printed():
 
 
 def test_the_demo_prints_every_measure_and_leaves_a_picture_and_a_page(tmp_path):
-    quick = ("--epochs", "40", "--members", "1", "--time-limit", "1")
+    quick = ("--epochs", "5", "--time-limit", "0.2")
     result = invoke("demo", "--dataset", "auto_mpg", *quick, "-o", str(tmp_path / "out"))
     assert result.exit_code == 0, result.output
     text = words(result.output)
     for cost in datasets.load("auto_mpg").costs:
         assert f" {cost:g} " in text
     for phrase in (
-        "paper's method, one network:",
+        "paper's method, mean of 8 networks:",
         "AutoRejector:",
         "Mean loss per row: squared error if accepted, cost if rejected",
         "If a rejection costs 8 (as much as an error of 2.8 in mpg), AutoRejector rejects",

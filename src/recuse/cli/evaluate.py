@@ -11,7 +11,7 @@ import typer
 
 from recuse.cli import options
 from recuse.cli.options import option
-from recuse.cli.printing import Output, escape, explained_table, problem_records, saved_facts, savings_sentence, size_of
+from recuse.cli.printing import Output, escape, explained_table, saved_facts, savings_sentence, size_of
 from recuse.cli.tables import decide, read_decisions, read_labelled
 from recuse.usage_errors import UsageError
 
@@ -72,7 +72,7 @@ def evaluate(
             "loss": name,
             "measures": measures,
             **saved_facts(measures, name, prices),
-            "problems": problem_records(table.problems),
+            "problems": [asdict(problem) for problem in table.problems],
         }
     )
 

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ import typer
 
 from recuse.cli import options
 from recuse.cli.options import option
-from recuse.cli.printing import Output, escape, problem_records, table_of
+from recuse.cli.printing import Output, escape, table_of
 from recuse.phrases import counted, short
 from recuse.usage_errors import INTERRUPTED, UsageError, print_error
 
@@ -169,7 +170,7 @@ def _print(
             "certificate": plan.certificate,
             "output": output,
             "formula_cells": summary.formula_cells,
-            "problems": problem_records(summary.problems),
+            "problems": [asdict(problem) for problem in summary.problems],
             **({} if shown is None else {"decisions": shown.to_dict("records")}),
         }
     )

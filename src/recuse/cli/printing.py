@@ -32,7 +32,6 @@ __all__ = [
     "leaderboard_records",
     "leaderboard_table",
     "plain",
-    "problem_records",
     "saved_facts",
     "savings_sentence",
     "size_of",
@@ -151,11 +150,6 @@ def plain(value: Any) -> Any:
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas is not imported for this
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)
-
-
-def problem_records(problems: Iterable[TableProblem]) -> list[dict[str, Any]]:
-    """Return the problems of a table as plain records."""
-    return [dict(vars(problem)) for problem in problems]
 
 
 def size_of(path: Path) -> str:

@@ -274,11 +274,10 @@ def read_decisions(path: str, target: str, loss: str, encoding: str | None) -> t
         check_column(frame, name, "column of decisions", source)
     y, known = _target(frame, target, source)
     frame = frame[known]
-    columns = {name: numbers_of(frame, name, "column of decisions", source) for name in names}
-    wrong = ~columns["accepted"].isin([0, 1])
-    check_cells(columns["accepted"], wrong, f"the column 'accepted' of {source} must hold True or False")
-    values = {name: column.to_numpy() for name, column in columns.items()}
-    decision = Decision(**{**values, "accepted": values["accepted"] == 1}, index=frame.index, loss=loss)
+    numbers = {name: numbers_of(frame, name, "column of decisions", source) for name in names}
+    accepted = numbers["accepted"]
+    check_cells(accepted, ~accepted.isin([0, 1]), f"the column 'accepted' of {source} must hold True or False")
+    decision = Decision.from_frame(frame.assign(**{**numbers, "accepted": accepted == 1}), loss=loss)
     return LabelledTable(frame, y, source, int((~known).sum())), decision
 
 

@@ -157,22 +157,17 @@ class Targets:
         One file, or one for each input.
     kind : str
         The format.
+    is_folder : bool
+        Whether there is one file for each input.
+    mode : int or None
+        The permissions that all existing files of the output give; None if there are no such files.
     """
 
     place: Path
     files: tuple[Path, ...]
     kind: str
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether there is one file for each input."""
-        return self.files != (self.place,)
-
-    @property
-    def mode(self) -> int | None:
-        """The permissions that all existing files of the output give; None if there are no such files."""
-        modes = [mode for mode in map(mode_of, self.files) if mode is not None]
-        return reduce(and_, modes) if modes else None
+    is_folder: bool
+    mode: int | None
 
     def drafts(self, store: PartStore, parts: Iterator[tuple[int, int]]) -> list[Path]:
         """Put parts together, given by their file and their number, to drafts of the files.
@@ -220,19 +215,21 @@ def targets_of(output: str, source: str, paths: Sequence[str]) -> Targets:
     origin = Path(source).resolve()
     if origin.is_dir() and origin in place.parents:
         raise ValueError(f"{output} must not be in the folder {source} of the input: give another place")
-    if not output.endswith(("/", os.sep)) and not place.is_dir():
-        kind = output_format(output)
+    is_folder = output.endswith(("/", os.sep)) or place.is_dir()
+    if not is_folder:
+        files, kind = (place,), output_format(output)
         if source != STANDARD_STREAM and place == origin:
             raise ValueError(f"{output} must not be the input, which it would replace: give another name")
         check_writable(place)
-        return Targets(place, (place,), kind)
-    if source == STANDARD_STREAM:
-        raise ValueError(f"{output} must be a file, since standard input has no name, got a folder")
-    if place in (origin, *(Path(path).resolve().parent for path in paths)):
-        raise ValueError(f"{output} must not be the folder of the input: give another folder")
-    files = tuple(place / Path(path).name for path in paths)
-    _check_new_folder(place)
-    return Targets(place, files, output_format(paths[0]))
+    else:
+        if source == STANDARD_STREAM:
+            raise ValueError(f"{output} must be a file, since standard input has no name, got a folder")
+        if place in (origin, *(Path(path).resolve().parent for path in paths)):
+            raise ValueError(f"{output} must not be the folder of the input: give another folder")
+        files, kind = tuple(place / Path(path).name for path in paths), output_format(paths[0])
+        _check_new_folder(place)
+    modes = [mode for mode in map(mode_of, files) if mode is not None]
+    return Targets(place, files, kind, is_folder, reduce(and_, modes) if modes else None)
 
 
 def _check_new_folder(place: Path) -> None:
