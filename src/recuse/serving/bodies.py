@@ -230,7 +230,8 @@ def _decoders(parse_constant: Any) -> tuple[json.JSONDecoder, json.JSONDecoder]:
 _DECODERS = {False: _decoders(_no_constant), True: _decoders(_missing)}  # made once: that takes longer than a row
 
 
-class RequestRows(NamedTuple):
+@dataclass(frozen=True)
+class RequestRows:
     """Rows of a request.
 
     Attributes
@@ -275,7 +276,10 @@ class RowReader:
         for place, record in enumerate(records):
             if not record or not names.keys() >= record.keys():
                 self._check_names(record, f" in row {place}")
-        return self._rows({name: [each.get(text) for each in records] for text, name in names.items()}, len(records))
+        if len(records) == 1:
+            get = records[0].get
+            return _plain({name: get(text) for text, name in names.items()}, 1)
+        return _plain({name: [each.get(text) for each in records] for text, name in names.items()}, len(records))
 
     def of_columns(self, columns: Mapping[str, Sequence[Any]]) -> RequestRows:
         """Read columns by name."""
@@ -287,7 +291,8 @@ class RowReader:
         self.check_size(count, len(columns))
         self._check_names(columns.keys())
         missing = [None] * count
-        return self._rows({name: columns.get(text, missing) for text, name in names.items()}, count)
+        table = {name: columns.get(text, missing) for text, name in names.items()}
+        return _plain({name: cells[0] for name, cells in table.items()} if count == 1 else table, count)
 
     def of_lists(self, rows: Any, names: Sequence[Any] | None = None) -> RequestRows:
         """Read rows without names; their cells are in the order of `names`, or of the columns in training."""
@@ -355,13 +360,6 @@ class RowReader:
         _ = self._schema  # raises an error for images
         return self.loaded.column_names
 
-    def _rows(self, table: dict[str | int, Sequence[Any]], count: int) -> RequestRows:
-        for cells in table.values():
-            if not _PLAIN.issuperset(map(type, cells)):
-                wrong = next(cell for cell in cells if type(cell) not in _PLAIN)
-                raise RequestError(422, f"values must be numbers, text, true, false or null, got {shown(wrong)}")
-        return RequestRows({name: cells[0] for name, cells in table.items()} if count == 1 else table, count)
-
     def _check_names(self, given: Collection[str], place: str = "") -> None:
         """Raise a RequestError for unknown columns, and if no column is known, unless the request is lenient."""
         known = self.loaded.column_names
@@ -371,6 +369,15 @@ class RowReader:
         if not unknown:
             raise RequestError(422, f"a row must have a column of the model, {_named(known)}, got none{place}")
         raise RequestError(422, f"{_unknown(unknown, known)}{place}; lenient=true ignores unknown columns")
+
+
+def _plain(table: dict[str | int, Any], count: int) -> RequestRows:
+    """Return rows if all cells are plain values."""
+    for cells in [table.values()] if count == 1 else table.values():
+        if not _PLAIN.issuperset(map(type, cells)):
+            wrong = next(cell for cell in cells if type(cell) not in _PLAIN)
+            raise RequestError(422, f"values must be numbers, text, true, false or null, got {shown(wrong)}")
+    return RequestRows(table, count)
 
 
 def _unknown(unknown: Sequence[str], known: Iterable[str]) -> str:

@@ -177,7 +177,7 @@ class Guard:
             self._held -= size
             state.pop("body", None)
 
-    async def _body(self, receive: Receive) -> bytes:
+    async def _body(self, receive: Receive) -> bytes | bytearray:
         """Read the body of a request; raise a RequestError if it, or all at work together, are too large."""
         body, most, more = bytearray(), self._settings.max_bytes, True
         try:

@@ -198,8 +198,15 @@ def _describe(loaded: LoadedModel, *, has_queue: bool) -> messages.ModelDescript
         "missing_words": sorted(MISSING_WORDS),
         "training_rows": loaded.training is not None,
         "certificates": [
-            {"number": number, "statement": str(each)}
-            | {name: getattr(each, name) for name in ("what", "target", "delta", "threshold", "cost")}
+            {
+                "number": number,
+                "statement": str(each),
+                "what": each.what,
+                "target": each.target,
+                "delta": each.delta,
+                "threshold": each.threshold,
+                "cost": each.cost,
+            }
             for number, each in enumerate(model.certificates, start=1)
         ],
         "certificate": loaded.certificate_number,
@@ -208,6 +215,7 @@ def _describe(loaded: LoadedModel, *, has_queue: bool) -> messages.ModelDescript
 
 
 def _describe_column(column: Column) -> messages.ColumnDescription:
+    assert column.kind is not Kind.UNUSED
     described: messages.ColumnDescription = {
         "name": str(column.name),
         "kind": column.kind,

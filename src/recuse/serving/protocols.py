@@ -157,7 +157,8 @@ async def model(request: Request, name: str, version: str | None = None) -> Resp
 )
 async def infer(request: Request, name: str, version: str | None = None) -> Response:
     """Decide about rows in tensors, one for each column or one for all."""
-    loaded, asked = find_model(request.app.state, name, version), {}
+    loaded = find_model(request.app.state, name, version)
+    asked: dict[str, Any] = {}
     if "inference-header-content-length" in request.headers:
         raise RequestError(415, _NOT_JSON)
 
@@ -209,7 +210,7 @@ def _datatype(output: str) -> messages.Datatype:
 def _asked(loaded: LoadedModel, outputs: Any) -> list[str]:
     """Return the names of the outputs that a request asks for."""
     known = _outputs(loaded)
-    names = [each.get("name") if isinstance(each, dict) else each for each in _list(outputs, "outputs")]
+    names: list[Any] = [each.get("name") if isinstance(each, dict) else each for each in _list(outputs, "outputs")]
     if wrong := [name for name in names if name not in known]:
         raise RequestError(400, f"outputs must be tensors of {', '.join(known)}, got {shown(wrong[0])}")
     return names
@@ -233,11 +234,11 @@ class _InferTensor(NamedTuple):
 def _tensor(given: Any) -> _InferTensor:
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
         raise RequestError(400, "each input must be an object with name, shape, datatype and data")
-    shape, datatype, cells = given.get("shape"), given.get("datatype"), given.get("data")
+    shape, datatype, cells = (given.get(field) for field in ("shape", "datatype", "data"))
     described = f"input {given['name']!r:.80}"
-    if not isinstance(shape, list) or not all(type(size) is int and size > 0 for size in shape) or not shape:
+    if not isinstance(shape, list) or not shape or not all(type(size) is int and size > 0 for size in shape):
         raise RequestError(400, f"{described} must have a shape of sizes > 0, got {shown(shape)}")
-    if datatype not in _DATATYPES:
+    if not isinstance(datatype, str) or datatype not in _DATATYPES:
         raise RequestError(400, f"{described} must have a datatype of {', '.join(_DATATYPES)}, got {shown(datatype)}")
     if not isinstance(cells, list):
         raise RequestError(400, f"{described} must have its values in the list data: {_NOT_JSON}")
@@ -261,9 +262,8 @@ def _question(reader: RowReader, tensors: list[_InferTensor], cost: Any) -> Deci
         reader.limits.check(shape[0], 0)
         if len(tensors) != 1:
             raise RequestError(400, f"the images must be one input, got {len(tensors)}")
-        return DecisionRequest(
-            loaded, RequestRows(np.array(cells, np.float64).reshape(shape), shape[0]), check_cost(cost)
-        )
+        images = np.array(cells, datatype.replace("FP", "float").lower()).reshape(shape)
+        return DecisionRequest(loaded, RequestRows(images, shape[0]), check_cost(cost))
     names, width = reader.column_names, math.prod(shape[1:])
     if len(tensors) == 1 and len(shape) == 2 and (width > 1 or (len(names) == 1 and name != names[0])):
         lists = [cells[start : start + width] for start in range(0, len(cells), width)]
