@@ -170,7 +170,7 @@ class _ReadyRecording:
         return known
 
     def _insert(self, connection: sqlite3.Connection, model: int, place: int, now: float) -> str:
-        decision, review = self.recording.decision, secrets.token_urlsafe(9)
+        decision, review = self.recording.decision, secrets.token_hex(9)
         expected = self.recording.expected_loss
         loss = None if expected is None else float(expected[place])
         rejected, cost = bool(self.rejected[place]), float(decision.cost[place])

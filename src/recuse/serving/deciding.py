@@ -186,7 +186,10 @@ def _answer(
         with _recording(state):
             reviews = _record(state, question, outcome).result()
     caller.check()
-    return _written(state, DecidedRequest(question, outcome, reviews), write)
+    answer = _written(state, DecidedRequest(question, outcome, reviews), write)
+    if question.rows.count == 1:
+        state.metrics.digest()  # which forgets the cells of the row; they may be large
+    return answer
 
 
 def _written(state: State, decided: DecidedRequest, write: Callable[[DecidedRequest], Response]) -> Response:

@@ -183,9 +183,9 @@ class RecentRows:
         )
 
     def add(self, outcome: DecidedRows) -> None:
-        """Note some decided rows; of a large request some rows at equal distances."""
+        """Note some decided rows without their cells, which may be large; of many rows some at equal distances."""
         count = len(outcome.decision)
-        self._pending.append(outcome if count <= _SAMPLE else outcome[:: -(-count // _SAMPLE)])
+        self._pending.append(outcome if count == 1 else outcome[:: -(-count // _SAMPLE)])
 
     def digest(self) -> bool:
         """Compare the rows since the last call with the training rows; return whether there were any."""
