@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from recuse.cli.options import GivenCost
 from recuse.cli.printing import Output, escape
 from recuse.files.names import source_name
-from recuse.phrases import counted, short
+from recuse.phrases import counted
 from recuse.tabular.column_checks import (
     check_cells,
     check_column,

@@ -78,9 +78,9 @@ def _response(loaded: LoadedModel, records: list[messages.DecisionRecord]) -> Re
 
 def _explain(decided: DecidedRequest) -> Response:
     """Answer with the new cells of each row, and its nearest training rows."""
-    loaded, records = decided.question.loaded, decided.records()
-    compared = decided.outcome.comparison
-    near = _neighbours(loaded, decided.question.rows.table)
+    loaded, table, records = decided.question.loaded, decided.question.rows.table, decided.records()
+    compared = loaded.model.read(table, warn=False).comparison  # that of the outcome may lack the cells
+    near = _neighbours(loaded, table)
     for row, record in enumerate(records):
         record["new"] = [] if compared is None else _new_cells(compared, row)
         record["neighbours"] = None if near is None else near[row]
