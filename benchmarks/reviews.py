@@ -94,7 +94,7 @@ def served_month(queue: ReviewQueue, loaded: Loaded, random: np.random.Generator
         X, y = heavy_tailed(ROWS_A_DAY, random)
         decision = loaded.model.decide(X)
         expected = decision.cost - decision.score  # the score is the loss saved by accepting
-        ids = asyncio.run(queue.record(loaded, X, decision, expected))
+        ids = queue.record(loaded, X, decision, expected).result()
         truth |= {review: value for review, value in zip(ids, y, strict=True) if review is not None}
         losses.append((decision.prediction - y) ** 2)
         accepted.append(decision.accepted)
@@ -153,13 +153,13 @@ def learning(arguments: argparse.Namespace) -> None:
             found = answered_rows(path)
         answered = found.rows.to_numpy(dtype=float)
         ones = np.ones(len(y))
-        both = np.vstack([X, answered]), np.concatenate([y, found.answers[:, 0]])
+        both = np.vstack([X, answered]), np.concatenate([y, found.answers])
         only = found.rejected
         variants = {
             "without reviews": (X, y, ones),
             "rejected rows only, weight 1": (
                 np.vstack([X, answered[only]]),
-                np.concatenate([y, found.answers[only, 0]]),
+                np.concatenate([y, found.answers[only]]),
                 np.ones(len(y) + int(only.sum())),
             ),
             "weight 1": (*both, np.ones(len(both[1]))),
@@ -327,7 +327,7 @@ def _print_losses(path: Path, known: Acknowledged, warm: int) -> None:
         if callers.get(key, "none") != review
         or (review is not None and list(json.loads(reviews[review][0]).values()) != row)
     ]
-    answers = [review for review, value in known.answers.items() if json.loads(reviews[review][1] or "[]") != [value]]
+    answers = [review for review, value in known.answers.items() if reviews[review][1] != value]
     to_review = sum(review is not None for _, review in known.rows.values())
     in_queue = [review for review in callers.values() if review is not None]
     print(f"{len(known.rows):,} rows acknowledged, {to_review:,} of them to review")
@@ -355,7 +355,7 @@ def browsers(arguments: argparse.Namespace) -> None:
         decision = loaded.model.decide(X)
         chosen = np.flatnonzero(~decision.accepted)[: arguments.runs]
         with ReviewQueue.open(path) as queue:
-            asyncio.run(queue.record(loaded, X[chosen], decision[chosen], loaded.model.expected_loss(X[chosen])))
+            queue.record(loaded, X[chosen], decision[chosen], loaded.model.expected_loss(X[chosen])).result()
         service = Service(folder / "model-0.recuse", path)
         seen: dict[str, list[str]] = {"Ada": [], "Ben": []}
         try:
@@ -413,7 +413,7 @@ def latency(arguments: argparse.Namespace) -> None:
             async def one(place: int) -> float:
                 row = slice(place, place + 1)
                 start = time.perf_counter()
-                await queue.record(loaded, X[row], decision[place], expected[row])
+                await asyncio.wrap_future(queue.record(loaded, X[row], decision[place], expected[row]))
                 return time.perf_counter() - start
 
             async def caller(first: int) -> list[float]:

@@ -1,10 +1,11 @@
 """Latency and throughput of `recuse serve` on loopback, and requests during ten swaps of the model file.
 
-The server is a process of its own, the load comes from this one over connections that stay open. A bare FastAPI route
-runs in the same conditions, for comparison. The load is bounded in count and in time.
+The server is a process of its own, the load comes from this one over connections that stay open. For comparison, a bare
+ASGI application runs the graph of the same model file by ONNX Runtime, without limits, checks or metrics: blocks of
+requests to both alternate, and their processor times are compared. The load is bounded in count and in time.
 
     python benchmarks/service.py
-    python benchmarks/service.py --requests 2000 --only mlp,hello
+    python benchmarks/service.py --requests 2000 --only bare
 """
 
 from __future__ import annotations
@@ -33,17 +34,38 @@ import recuse
 
 _LIMIT = 120.0  # seconds for any one load
 _SWAPS = 10
-_HELLO = """
-import socket, uvicorn
-from fastapi import FastAPI, Request
-app = FastAPI()
-@app.post("/predict")
-async def hello(request: Request):
-    await request.body()
-    return {"hello": "world"}
-config = uvicorn.Config(app, loop="uvloop", http="httptools", access_log=False, log_level="warning")
+_BLOCKS = 16  # of requests to each of two servers, alternating
+_BARE = """
+import json, os, socket, sys
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+import numpy as np, onnxruntime, uvicorn, recuse
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 1
+session = onnxruntime.InferenceSession(recuse.load(sys.argv[1]).onnx_graph(), options)
+outputs, kinds = ["prediction", "score", "accepted"], {"tensor(double)": np.float64, "tensor(string)": object}
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        return
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message["body"], message["more_body"]
+    content = json.loads(body)
+    rows = content["rows"] if "rows" in content else [content["row"]]
+    feeds = {"cost": np.full((len(rows), 1), 6.0)}
+    for each in session.get_inputs():
+        if each.name != "cost":
+            to_cell = str if each.type == "tensor(string)" else float
+            feeds[each.name] = np.array([to_cell(row[each.name]) for row in rows], kinds[each.type])[:, None]
+    feeds = {each.name: feeds[each.name] for each in session.get_inputs()}
+    values = [each.tolist() for each in session.run(outputs, feeds)]
+    answer = json.dumps([dict(zip(outputs, row)) for row in zip(*values)]).encode()
+    head = [(b"content-type", b"application/json"), (b"content-length", str(len(answer)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": answer})
+config = uvicorn.Config(app, loop="uvloop", http="httptools", lifespan="off", access_log=False, log_level="warning")
 bound = socket.create_server(("127.0.0.1", 0), backlog=2048)
-print(f"Serving hello at http://127.0.0.1:{bound.getsockname()[1]}", flush=True)
+print(f"Serving at http://127.0.0.1:{bound.getsockname()[1]}", flush=True)
 uvicorn.Server(config).run(sockets=[bound])
 """
 
@@ -139,9 +161,9 @@ def _length(head: bytes) -> int:
     return int(head[start:].split(b"\r\n", 1)[0])
 
 
-def request_bytes(path: str, row: dict[str, object]) -> bytes:
-    """Return a whole request for one row."""
-    body = json.dumps({"row": row}).encode()
+def request_bytes(path: str, *rows: dict[str, object]) -> bytes:
+    """Return a whole request for one row, or for several."""
+    body = json.dumps({"row": rows[0]} if len(rows) == 1 else {"rows": rows}).encode()
     head = [
         f"POST {path} HTTP/1.1",
         "Host: localhost",
@@ -172,9 +194,10 @@ def serve(*models: Path, workers: int = 1) -> list[str]:
 
 
 def cpu_seconds(process: int) -> float:
-    """Return the CPU time of a process and its threads."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Return the processor time of the threads of a process, in steps of nanoseconds."""
+    return (
+        sum(int((each / "schedstat").read_text().split()[0]) for each in Path(f"/proc/{process}/task").iterdir()) / 1e9
+    )
 
 
 def rows_of(name: str) -> list[dict[str, object]]:
@@ -215,6 +238,29 @@ def measure(name: str, command: list[str], bodies: list[bytes], count: int) -> d
         "CPU ms": used / count * 1e3,
         "errors": alone.errors + many.errors,
     }
+
+
+def compare(model: Path, rows: list[dict[str, object]], count: int) -> dict[str, float]:
+    """Return the processor time of requests for one row and for a hundred, and its ratio to that of the bare server."""
+    figures: dict[str, float] = {}
+    with running(serve(model)) as service, running([sys.executable, "-c", _BARE, str(model)]) as bare:
+        for number in (1, 100):
+            requests = [request_bytes("/predict", *rows[:number])]
+            size = max(count // _BLOCKS // number, 20)
+            used: list[tuple[float, ...]] = []
+            for _ in range(_BLOCKS + 1):
+                pair = []
+                for address, process in (service, bare):
+                    before = cpu_seconds(process)
+                    load = Load(address, requests, size, 1)
+                    uvloop.run(load.run())
+                    assert load.errors == 0
+                    pair.append((cpu_seconds(process) - before) / size * 1e3)
+                used.append(tuple(pair))
+            ratios = [ours / theirs for ours, theirs in used[1:]]  # the first block warms up
+            figures[f"CPU ms, {number} rows"] = statistics.median(ours for ours, _ in used[1:])
+            figures[f"ratio to bare, {number} rows"] = statistics.median(ratios)
+    return figures
 
 
 def swap(folder: Path, count: int) -> dict[str, float]:
@@ -261,7 +307,7 @@ def main() -> None:
     """Run what is asked for, and print tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=20_000, help="of 32 clients; a quarter of it of one client")
-    parser.add_argument("--only", default="hello,mlp,auto,swap", help="what to measure")
+    parser.add_argument("--only", default="bare,mlp,auto,swap", help="what to measure")
     parser.add_argument("--folder", type=Path, help="where the models are kept for the next run")
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
@@ -272,7 +318,6 @@ def main() -> None:
         cars = [request_bytes("/predict", row) for row in rows_of("auto_mpg")]
         concrete = [request_bytes("/predict", row) for row in rows_of("concrete")]
         runs = {
-            "hello": ([sys.executable, "-c", _HELLO], cars, "bare FastAPI route"),
             "mlp": (serve(folder / "mlp.recuse"), cars, "RcRRegressor, auto_mpg"),
             "auto": (serve(folder / "auto.recuse"), concrete, "AutoRejector, concrete"),
         }
@@ -280,6 +325,9 @@ def main() -> None:
             if name in wanted:
                 figures = measure(name, command, bodies, arguments.requests)
                 print(f"{title:24}", "  ".join(f"{key} {value:.4g}" for key, value in figures.items()), flush=True)
+        if "bare" in wanted:
+            figures = compare(folder / "mlp.recuse", rows_of("auto_mpg"), arguments.requests)
+            print("beside a bare server    ", "  ".join(f"{key} {value:.4g}" for key, value in figures.items()))
         if "swap" in wanted:
             figures = swap(folder, max(arguments.requests // 2, 1000))
             print("ten swaps of the file    ", "  ".join(f"{key} {value}" for key, value in figures.items()))

@@ -218,7 +218,22 @@ def bodies(address: Address) -> Counter[str]:
     return at_once(40, lambda: answer_to(address, request))
 
 
-_ATTACKS = {"headers": headers, "rows": rows, "half sent": half_sent, "sites": sites, "bodies": bodies}
+def texts(address: Address) -> Counter[str]:
+    """Four requests at once of nearly 16 MiB of long texts in letters that are not Latin, and of words, five times."""
+    found: Counter[str] = Counter()
+    for text in ("\u0436" * 60_000, "\u0436\u0443\u043a"):
+        cell = json.dumps({"column_0": text, "column_1": text}, ensure_ascii=False).encode()
+        count = min(16 * _MEBIBYTE // (len(cell) + 1) - 1, 10_000)
+        request = post("/predict", b'{"rows":[' + b",".join([cell] * count) + b"]}")
+        for _ in range(5):
+            found += at_once(4, lambda request=request: answer_to(address, request))  # type: ignore[misc]
+    return found
+
+
+_ATTACKS = {
+    **{"headers": headers, "rows": rows, "half sent": half_sent, "sites": sites, "bodies": bodies},
+    "texts": texts,
+}
 
 
 @contextlib.contextmanager

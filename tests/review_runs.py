@@ -1,7 +1,5 @@
 """A table of rooms that are partly hard to predict, and a queue with decisions about them."""
 
-import asyncio
-
 import numpy as np
 import pandas as pd
 
@@ -20,7 +18,7 @@ def record(queue, loaded, table, ids=None):
     """Decide about rooms and record them; return the ids of the reviews."""
     rows = table.drop(columns="price", errors="ignore")
     decision, expected = loaded.model.decide(rows), loaded.model.expected_loss(rows)
-    return asyncio.run(queue.record(loaded, rows, decision, expected, ids))
+    return queue.record(loaded, rows, decision, expected, ids).result()
 
 
 def answer_all(queue, ids, table, reviewer="Ada"):

@@ -3,14 +3,13 @@
 import socket
 import threading
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import Ridge
 
 import recuse
-from recuse.reviews import ReviewQueue
+from recuse.reviews import RecordedModel, ReviewQueue
 from review_runs import rooms
 
 
@@ -25,7 +24,7 @@ def model_path(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def loaded(model_path):
-    return SimpleNamespace(name="rooms", version="0a1b", model=recuse.load(model_path))
+    return RecordedModel("rooms", "0a1b", recuse.load(model_path))
 
 
 @pytest.fixture

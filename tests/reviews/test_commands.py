@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import recuse
 from recuse.cli.app import app
 from recuse.cli.tables import Roles, add_reviews, training_table
-from recuse.reviews import ReviewQueue
+from recuse.reviews import RecordedModel, ReviewQueue
 from recuse.reviews.learning import answered_rows, capped, effective_rows
 from review_runs import answer_all, record, rooms
 
@@ -103,7 +103,7 @@ def test_the_answers_follow_the_rows_of_the_table(files):
     table, found = added.table, answered_rows(files.queue)
     assert len(table) == 150 + len(found)
     assert table.X.dtypes.equals(frame.drop(columns="price").dtypes)
-    assert table.y.to_numpy()[150:] == pytest.approx(found.answers[:, 0])
+    assert table.y.to_numpy()[150:] == pytest.approx(found.answers)
     assert table.weights[:150].eq(1).all()
     assert table.judge_weights.to_numpy()[150:] == pytest.approx(found.weight)
     truth = rooms(200, seed=3)
@@ -118,7 +118,7 @@ def test_cells_get_the_types_of_the_table(tmp_path, loaded):
     ]
     with ReviewQueue.open(tmp_path / "reviews.sqlite") as queue:
         decision = recuse.Decision([1.0, 2.0], [False, False], [-1.0, -1.0], 3.0)
-        ids = queue.submit(loaded, rows, decision).result()
+        ids = queue.record(loaded, pd.DataFrame(rows, dtype=object), decision).result()
         answer_all(queue, ids, pd.DataFrame({"price": [1.0, 2.0]}))
     frame = pd.DataFrame(
         {
@@ -164,7 +164,7 @@ def test_several_models_need_a_name(loaded, tmp_path):
     table = rooms(20, seed=3)
     with ReviewQueue.open(tmp_path / "reviews.sqlite", audit_share=1.0) as queue:
         for name in ("a", "b"):
-            model = SimpleNamespace(name=name, version="1", model=loaded.model)
+            model = RecordedModel(name, "1", loaded.model)
             answer_all(queue, record(queue, model, table), table)
     with pytest.raises(ValueError, match="has answers for several models, a, b: name one of them"):
         answered_rows(queue.path)
@@ -200,7 +200,7 @@ def test_answers_are_exported_with_their_weights(files, tmp_path, ending):
     table = pd.read_csv(path) if ending == "csv" else pd.read_parquet(path)
     found = answered_rows(files.queue)
     assert result["exported"] == len(table) == len(found)
-    assert table["review.answer"].to_numpy() == pytest.approx(found.answers[:, 0])
+    assert table["review.answer"].to_numpy() == pytest.approx(found.answers)
     assert (table["review.weight"] == np.where(table["review.rejected"], 1.0, 5.0)).all()
     assert {"area", "city", "age"} <= set(table.columns)
 

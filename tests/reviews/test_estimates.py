@@ -8,8 +8,7 @@ import pytest
 from recuse.audit.significance import mean_interval
 from recuse.metrics import rcr_loss, row_losses
 from recuse.reviews import ReviewQueue
-from recuse.reviews.estimates import Answers, Stream, estimates_of, weighted_mean
-from recuse.reviews.summary import summary_of
+from recuse.reviews.summary import Answers, Stream, estimates_of, summary_of, weighted_mean
 from review_runs import answer_all, record, rooms
 
 

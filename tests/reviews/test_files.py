@@ -28,7 +28,7 @@ def secrets(tmp_path, loaded):
     with ReviewQueue.open(tmp_path / "reviews.sqlite") as queue:
         decision = recuse.Decision([1.0] * 10, [False] * 10, [-1.0] * 10, 3.0)
         cells = [{"area": 50.0, "city": "Köln", "age": 3.0, "note": f"{SECRET} " * 40}] * 10
-        ids = queue.submit(loaded, cells, decision).result()
+        ids = queue.record(loaded, pd.DataFrame(cells), decision).result()
         answer_all(queue, ids, pd.DataFrame({"price": [1.0] * 10}))
     return queue.path
 
@@ -88,7 +88,7 @@ def formulas(tmp_path, loaded):
     with ReviewQueue.open(tmp_path / "reviews.sqlite") as queue:
         decision = recuse.Decision([1.0] * 3, [False] * 3, [-1.0] * 3, 3.0)
         cells = [{"area": -5.0, "city": city, "code": "NA"} for city in ("=1+1", "@x", "-5")]
-        ids = queue.submit(loaded, cells, decision).result()
+        ids = queue.record(loaded, pd.DataFrame(cells), decision).result()
         answer_all(queue, ids, pd.DataFrame({"price": [1.0] * 3}))
     return queue.path
 

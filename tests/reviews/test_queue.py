@@ -1,6 +1,5 @@
 """Recording: what is stored, drawn and counted, once for each id, by any number of processes."""
 
-import asyncio
 import json
 import sqlite3
 import stat
@@ -10,13 +9,15 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from recuse import losses
 from recuse.decision import Decision
-from recuse.reviews import QueueUnavailable, ReviewConflict, ReviewQueue
+from recuse.reviews import QueueUnavailable, RecordedModel, ReviewConflict, ReviewQueue
 from recuse.reviews.database import SCHEMA_VERSION
 from recuse.reviews.recording import drawn
-from recuse.reviews.rows import RowSource
+from recuse.tabular.schema import Column, Kind, TableSchema
 from review_runs import record, rooms
 
 
@@ -49,7 +50,7 @@ def test_a_stored_row_has_its_cells_and_its_decision(queue, loaded):
     )
     cells = table.drop(columns="price").iloc[place]
     assert json.loads(row) == {name: None if cell != cell else cell for name, cell in cells.items()}
-    assert json.loads(prediction) == [decision.prediction[place]]
+    assert prediction == decision.prediction[place]
     assert (score, loss, cost) == (decision.score[place], expected[place], decision.cost[place])
 
 
@@ -60,10 +61,10 @@ def test_an_id_makes_a_retry_the_same_request(queue, loaded):
     counts = stored(queue, "SELECT SUM(accepted), SUM(rejected) FROM counts")
     assert record(queue, loaded, table, keys) == first
     assert record(queue, loaded, table[::-1], keys[::-1]) == first[::-1]
-    newer = SimpleNamespace(name="rooms", version="newer", model=loaded.model)
+    newer = RecordedModel("rooms", "newer", loaded.model)
     assert record(queue, newer, table, keys) == first
     assert stored(queue, "SELECT SUM(accepted), SUM(rejected) FROM counts") == counts
-    other = SimpleNamespace(name="other", version="0a1b", model=loaded.model)
+    other = RecordedModel("other", "0a1b", loaded.model)
     assert not set(filter(None, record(queue, other, table, keys))) & set(first)
 
 
@@ -85,10 +86,10 @@ def test_an_id_with_another_row_is_refused_and_nothing_is_stored(queue, loaded):
 
 def test_text_that_is_not_unicode_is_stored_in_rows_and_refused_as_id(queue, loaded):
     decision = Decision([1.0], [False], [-0.5], 3.0)
-    queue.submit(loaded, {"city": "\ud800"}, decision).result()
+    queue.record(loaded, {"city": "\ud800"}, decision).result()
     assert queue.lease("Ada").row == {"city": "\ud800"}
     with pytest.raises(ValueError, match="an id must be a text of 1 to 200 characters"):
-        queue.submit(loaded, {"city": "x"}, decision, ids=["\ud800"])
+        queue.record(loaded, {"city": "x"}, decision, ids=["\ud800"])
 
 
 def test_a_conflict_fails_its_own_request_only(queue, loaded):
@@ -96,40 +97,30 @@ def test_a_conflict_fails_its_own_request_only(queue, loaded):
     decision, rows = loaded.model.decide(table), table.drop(columns="price")
     record(queue, loaded, table[:1], ["0"])
 
-    async def together():
-        tasks = [
-            queue.record(loaded, rows[place : place + 1], decision[place], None, ["0" if place == 5 else str(place)])
-            for place in range(30)
-        ]
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    found = asyncio.run(together())
+    futures = [
+        queue.record(loaded, rows[place : place + 1], decision[place], None, ["0" if place == 5 else str(place)])
+        for place in range(30)
+    ]
+    found = [future.exception() for future in futures]
     assert [place for place, result in enumerate(found) if isinstance(result, Exception)] == [5]
     assert stored(queue, "SELECT SUM(accepted + rejected) FROM counts") == [(29,)]
 
 
-def test_models_without_an_expected_loss_and_with_several_targets_are_recorded(queue, loaded):
-    decision = Decision([[1.0, 2.0]], [False], [-0.5], 3.0)
-    info = {"targets": {"names": ["kw", "volt"], "count": 2}}
-    model = SimpleNamespace(info=lambda: info, schema=loaded.model.schema, loss_=loaded.model.loss_)
-    pair = SimpleNamespace(name="pair", version="1", model=model)
-    (review,) = asyncio.run(queue.record(pair, {"area": 3.0}, decision))
-    lease = queue.lease("Ada")
-    assert (lease.id, lease.targets, lease.target_count, lease.row) == (review, ["kw", "volt"], 2, {"area": 3.0})
-    with pytest.raises(ValueError, match=r"an answer must have 2 finite numbers, got 3\.0"):
-        queue.answer(review, lease.token, 3.0)
-    outcome = queue.answer(review, lease.token, [2.0, 2.0])
-    assert (outcome.loss, outcome.saved) == (0.5, -2.5)
-
-
 @pytest.mark.parametrize(
     "table",
-    [{"a": [1, 2]}, [{"a": 1}, {"a": 2}], np.array([[1], [2]])],
-    ids=["mapping of columns", "list of mappings", "array"],
+    [{"area": [1, 2]}, pd.DataFrame({"area": [1, 2]}), np.array([[1], [2]])],
+    ids=["mapping of columns", "frame", "array"],
 )
-def test_rows_of_any_table_are_plain_values(table):
-    source = RowSource(table, ["a"])
-    assert [source.row(place) for place in (0, 1)] == [{"a": 1}, {"a": 2}]
+def test_rows_of_any_table_are_plain_values(queue, loaded, table):
+    decision = Decision([1.0, 2.0], [False, False], [-0.5, -1.0], 3.0)
+    model = SimpleNamespace(
+        info=loaded.model.info, schema=TableSchema((Column("area", Kind.NUMBER),)), loss_=losses.get("squared")
+    )
+    ids = queue.record(RecordedModel("areas", "1", model), table, decision).result()
+    lease = queue.lease("Ada", order="age")
+    assert (lease.id, lease.row) == (ids[0], {"area": 1})
+    outcome = queue.answer(lease.id, lease.token, 2.0)
+    assert (outcome.expected_loss, outcome.loss, outcome.saved) == (None, 1.0, -2.0)
 
 
 @pytest.mark.parametrize("name", ["prediction", "score"])
@@ -141,17 +132,18 @@ def test_numbers_that_are_not_finite_are_refused(queue, loaded, name):
     values[name][place] = np.nan
     decision = Decision(**values)
     with pytest.raises(ValueError, match=f"must have a finite {name}, row {place} has none"):
-        queue.submit(loaded, table, decision)
+        queue.record(loaded, table, decision)
 
 
 def test_a_model_that_accepts_everything_can_be_audited(queue, loaded):
     accepting = Decision(np.zeros(40), np.ones(40, bool), np.full(40, np.inf), np.ones(40))
-    assert any(queue.submit(loaded, rooms(40), accepting).result())
+    assert any(queue.record(loaded, rooms(40), accepting).result())
 
 
-def test_images_are_refused():
+def test_images_are_refused(queue, loaded):
+    decision = Decision([1.0], [False], [-0.5], 3.0)
     with pytest.raises(ValueError, match=r"holds rows of tables, got an array of shape \(1, 3, 4, 4\)"):
-        RowSource(np.zeros((1, 3, 4, 4)), [])
+        queue.record(loaded, np.zeros((1, 3, 4, 4)), decision)
 
 
 def test_rows_are_drawn_with_the_probability():

@@ -44,7 +44,7 @@ def test_predicted_rows_can_be_leased_and_answered(client):
     answer = client.post(
         f"/reviews/{item['id']}/answer", json={"lease": item["lease"], "value": 7, "reviewer": "Ada"}
     ).json()
-    assert answer["prediction"] == [pytest.approx(decision["prediction"])]
+    assert answer["prediction"] == pytest.approx(decision["prediction"])
     assert answer["loss"] == pytest.approx((decision["prediction"] - 7) ** 2)
     assert answer["rejected"] != decision["accepted"]
     assert answer["progress"]["answered_by_you"] == 1
@@ -117,7 +117,7 @@ def test_a_row_of_somebody_else_is_a_conflict(client):
     assert answer.status_code == 409
     assert "the lease was not given for review" in answer.json()["error"]
     wrong = client.post(f"/reviews/{mine['id']}/answer", json={"lease": mine["lease"], "value": "seven"})
-    assert (wrong.status_code, wrong.json()["error"]) == (422, "an answer must have 1 finite number, got 'seven'")
+    assert (wrong.status_code, wrong.json()["error"]) == (422, "an answer must be a finite number, got 'seven'")
 
 
 def test_an_answer_is_not_stored_if_the_request_is_refused(client):

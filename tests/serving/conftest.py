@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 import recuse
 from described_answers import DescribedClient
 from recuse.serving import Settings, create_app
-from saved_estimators import FRAME, ROWS, TRAIN, TWO, Y
+from saved_estimators import FRAME, ROWS, TRAIN, Y
 from service_runs import records
 
 ESTIMATORS = {
@@ -16,7 +16,6 @@ ESTIMATORS = {
     "cars": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1), TRAIN, Y),
     "cars_again": (recuse.RcRRegressor(6.0, epochs=5, random_state=1, n_members=1), TRAIN, Y),
     "array": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1), TRAIN.to_numpy(float), Y),
-    "two": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1), TRAIN, TWO),
     "fee": (recuse.RiskRejector(Ridge(), cost="fee", cv=3, random_state=0), TRAIN.assign(fee=5.0), Y),
     "rows": (recuse.RcRRegressor(epochs=5, random_state=0, n_members=1), TRAIN, Y, {"cost": 2 + Y}),
     "strict": (recuse.RcRRegressor(6.0, epochs=5, random_state=0, n_members=1, unseen="error"), TRAIN, Y),

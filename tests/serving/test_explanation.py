@@ -21,16 +21,15 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("models")
     recuse.save(RiskRejector(Ridge(), cost=6.0, cv=3, random_state=0).fit(X, Y), path / "cars.recuse")
     table = X.assign(day=pd.date_range("2024-01-01", periods=len(X)).astype("datetime64[us]"))
-    both = pd.DataFrame({"mpg": Y, "lphk": 235 / Y})
-    recuse.save(RiskRejector(Ridge(), cost=6.0, cv=3, random_state=0).fit(table, both), path / "two.recuse")
+    recuse.save(RiskRejector(Ridge(), cost=6.0, cv=3, random_state=0).fit(table, Y), path / "dates.recuse")
+    table.assign(mpg=Y).to_csv(path / "dates.csv", index=False)
     X.assign(mpg=Y).to_csv(path / "cars.csv", index=False)
-    pd.concat([table, both], axis=1).to_csv(path / "two.csv", index=False)
     return path
 
 
 @pytest.fixture(scope="module")
 def client(folder):
-    models = {name: folder / f"{name}.recuse" for name in ("cars", "two")}
+    models = {name: folder / f"{name}.recuse" for name in ("cars", "dates")}
     training = {name: folder / f"{name}.csv" for name in models}
     with testclient.TestClient(create_app(Settings(models, training=training))) as client:
         yield client
@@ -70,10 +69,9 @@ def test_each_row_has_its_own_new_cells(client):
     ]
 
 
-def test_reasons_of_several_targets_and_dates(client):
-    (decision,) = explained(client, {"row": row_of(5, day="2031-01-01")}, "explain=true&model=two")
+def test_reasons_of_dates(client):
+    (decision,) = explained(client, {"row": row_of(5, day="2031-01-01")}, "explain=true&model=dates")
     assert [(cell["column"], cell["value"]) for cell in decision["new"]] == [("day", "2031-01-01")]
-    assert len(decision["prediction"]) == len(decision["neighbours"][0]["target"]) == 2
     assert decision["neighbours"][0]["row"]["day"] is not None
 
 

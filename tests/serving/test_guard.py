@@ -154,7 +154,7 @@ def test_a_failure_is_logged_without_row_content(serve, monkeypatch, caplog):
     client = serve("cars")
     loaded = client.app.state.models.get()
 
-    def fail(table, cost, **options):
+    def fail(table, **options):
         raise RuntimeError(f"cannot read {table}")
 
     monkeypatch.setattr(loaded.model, "read", fail)

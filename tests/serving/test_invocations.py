@@ -69,7 +69,7 @@ def test_the_cost_is_a_parameter(serve):
         pytest.param({"dataframe_records": [[1]]}, "rows must be objects", id="records as lists"),
         pytest.param({"inputs": {"a": [1], "b": [1, 2]}}, "same number of values", id="ragged columns"),
         pytest.param({"inputs": {}}, "same number of values", id="no columns"),
-        pytest.param({"inputs": {"a": [[1, 2]]}}, "values must be numbers", id="wide column"),
+        pytest.param({"inputs": {"weight": [[1, 2]]}}, "values must be numbers", id="wide column"),
         pytest.param(
             {"dataframe_records": [{"weight": None}], "params": {"other": 1}}, "cost and nothing else", id="params"
         ),

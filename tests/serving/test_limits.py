@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from recuse.serving import Settings, create_app
-from recuse.serving.errors import RequestError
-from recuse.serving.parsing import RowLimits, parse_json
+from recuse.serving.bodies import RowLimits, parse_json
+from recuse.serving.messages import RequestError
 from saved_estimators import TRAIN
 from service_runs import records
 
@@ -116,11 +116,27 @@ def test_texts_may_have_braces_and_commas():
     assert len(parse_json(wide, limits=RowLimits(1, 15_000))["row"]) == 15_000
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"rows": [{"town": "12:30", "weight": 1}, {"town": ":", "weight": 2, "weight": 3}]}',
+        '{"rows": [{}, [1], {"weight": 2, "weight": 3}]}',
+        '{"inputs": [{"parameters": {"weight": 2, "weight": 3}}]}',
+        '[{"weight": 2, "weight": 3}]',
+    ],
+)
+@pytest.mark.parametrize("size", [0, 100_000], ids=["small", "large"])
+def test_a_name_that_is_twice_in_an_object_is_found_anywhere(text, size):
+    with pytest.raises(RequestError, match="got 'weight' twice"):
+        parse_json(text.ljust(size).encode(), limits=RowLimits(100, 1000))
+    parse_json(text.replace(', "weight": 3', "").ljust(size).encode(), limits=RowLimits(100, 1000))
+
+
 def test_the_default_limits_take_a_large_request_of_a_usual_table():
     limits = RowLimits(Settings({"m": "m.recuse"}).max_rows, Settings({"m": "m.recuse"}).max_cells)
     limits.check(10_000, 100)
     body = json.dumps({"rows": [{f"c{place}": 1.5 for place in range(100)}] * 10_000}).encode()
-    limits.check_json(body)
+    assert len(parse_json(body, limits=limits)["rows"]) == 10_000
 
 
 def test_csv_of_many_lines_or_cells_is_refused(serve):

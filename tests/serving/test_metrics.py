@@ -121,7 +121,7 @@ def test_the_rows_of_a_new_version_start_a_new_window(serve, models, tmp_path):
     other = LoadedModel.read("cars", models / "cars_again.recuse")
     metrics, old = client.app.state.metrics, client.app.state.models.get("cars")
     metrics.loaded(other, old)
-    metrics._window(other)
+    metrics.add(other, other.decide(FRAME.head(1)))
     found = samples(client)
     assert found["recuse_column_drift", "weight", "cars", "new missing value"] == 0
     assert found["recuse_model_loaded", "cars", old.version] == 0

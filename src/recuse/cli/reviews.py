@@ -71,7 +71,7 @@ def _day(text: str) -> date:
 
 
 def _delete(queue: Path, day: date, printer: Output) -> None:
-    from recuse.reviews.retention import delete_before
+    from recuse.reviews.database import delete_before
 
     deleted = delete_before(queue, day)
     rows = counted(deleted.answered + deleted.unanswered, "row")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from recuse.cli.options import GivenCost
 from recuse.cli.printing import Output, escape
 from recuse.files.names import source_name
-from recuse.phrases import counted, short
+from recuse.phrases import counted
 from recuse.tabular.column_checks import (
     check_cells,
     check_column,
@@ -349,12 +349,12 @@ def add_reviews(table: LabelledTable, roles: Roles, path: Path, model: str | Non
     from recuse.reviews.learning import answered_rows, capped, effective_rows
 
     found = answered_rows(path, model)
-    if found.targets not in (None, [roles.target]):
-        raise ValueError(f"{path} has answers for the target {short(found.targets)}, got --target {roles.target}")
+    if found.target not in (None, roles.target):
+        raise ValueError(f"{path} has answers for the target {found.target}, got --target {roles.target}")
     own = np.ones(len(table)) if table.weights is None else table.weights.to_numpy(dtype=float)
     unit = float(own.mean())
     fit_weight = capped(found.weight, own / unit)
-    y = pd.Series(np.ravel(found.answers), name=roles.target)
+    y = pd.Series(found.answers, name=roles.target)
     joined = replace(
         table,
         X=pd.concat([table.X, _features(found, table.X, roles, path)], ignore_index=True),

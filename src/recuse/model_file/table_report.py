@@ -159,6 +159,15 @@ class CellComparison:
         some = {place: Unlike(each, None) for place, each in codes.items() if each.any()}
         return CellComparison(self.columns, len(range(self.count)[rows]), some, _no_cell)
 
+    def of_row(self, row: int) -> CellComparison:
+        """Return one row, with its cells as they were given."""
+        unlike = {
+            place: Unlike(each.codes[[row]], None if each.numbers is None else each.numbers[[row]])
+            for place, each in self.unlike.items()
+            if each.codes[row]
+        }
+        return CellComparison(self.columns, 1, unlike, lambda place, _: self.cell_at(place, row))
+
     def counts(self) -> dict[tuple[str, str], int]:
         """Return the number of rows with each problem, by column and problem."""
         return {

@@ -1,4 +1,4 @@
-"""The SQLite file of a review queue: schema, version, transactions, and whether an open file is still the queue."""
+"""The SQLite file of a review queue: schema, transactions, deletion of old rows, and whether it is still the queue."""
 
 from __future__ import annotations
 
@@ -6,16 +6,31 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 
+from recuse.phrases import counted
 from recuse.reviews.filesystems import check_local
 from recuse.reviews.results import QueueUnavailable
 
-__all__ = ["SCHEMA_VERSION", "OpenFile", "clear_errors", "connect", "mark", "prepare", "snapshot", "transaction"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Deleted",
+    "OpenFile",
+    "clear_errors",
+    "connect",
+    "delete_before",
+    "mark",
+    "prepare",
+    "snapshot",
+    "transaction",
+]
 
 SCHEMA_VERSION = 1
 _APPLICATION = 0x72637573  # "rcus", in the header of the file
 _BUSY_SECONDS = 30.0  # waiting for the transaction of another process
+_WAIT_MILLISECONDS = 2000  # programs that use the queue while rows are deleted are waited for so long
 _OWNER_ONLY = 0o600
 _HEADER = 100  # bytes of the header of an SQLite file
 _MAGIC = b"SQLite format 3\0"
@@ -26,7 +41,7 @@ CREATE TABLE models (
     name TEXT NOT NULL,
     version TEXT NOT NULL,
     loss TEXT NOT NULL,
-    targets TEXT NOT NULL,  -- JSON: names, or null, and their count
+    target TEXT,  -- name
     columns TEXT NOT NULL,  -- JSON: names and kinds
     UNIQUE (name, version)
 );
@@ -44,7 +59,7 @@ CREATE TABLE reviews (
     model INTEGER NOT NULL REFERENCES models,
     recorded REAL NOT NULL,  -- seconds since 1970
     row TEXT NOT NULL,  -- JSON
-    prediction TEXT NOT NULL,  -- JSON: one number for each target
+    prediction REAL NOT NULL,
     cost REAL NOT NULL,
     score REAL NOT NULL,
     expected_loss REAL,
@@ -53,7 +68,7 @@ CREATE TABLE reviews (
     priority REAL NOT NULL,
     holder TEXT,  -- token of the last lease
     held_until REAL NOT NULL DEFAULT 0,
-    answer TEXT,  -- JSON: one number for each target
+    answer REAL,
     answered REAL,
     answered_by TEXT,
     answer_token TEXT,
@@ -197,7 +212,7 @@ def clear_errors() -> Iterator[None]:
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # errors of this package, not of the file
         raise
     except sqlite3.DatabaseError as error:
-        raise QueueUnavailable(f"the review queue cannot be used: {error}") from error
+        raise _unusable(str(error)) from error
 
 
 class OpenFile:
@@ -223,31 +238,74 @@ class OpenFile:
         if self._file.closed:
             raise QueueUnavailable("the review queue is closed")
         try:
-            found = self._path.stat()
+            is_same = os.path.samestat(self._path.stat(), self._opened)
+            header = os.pread(self._file.fileno(), _HEADER, 0)
         except FileNotFoundError as error:
-            raise QueueUnavailable(f"the review queue cannot be used: its file {self._path} was deleted") from error
+            raise _unusable(f"its file {self._path} was deleted") from error
         except OSError as error:
-            raise QueueUnavailable(f"the review queue cannot be used: {error}") from error
-        if not os.path.samestat(found, self._opened):
-            raise QueueUnavailable(
-                f"the review queue cannot be used: its file {self._path} was replaced by another; restart the service"
-            )
-        self._check_header()
+            raise _unusable(str(error)) from error
+        if not is_same:
+            raise _unusable(f"its file {self._path} was replaced by another; restart the service")
+        marks = [(place, int.from_bytes(header[place : place + 4], "big")) for place, _ in _PLACES_OF_MARKS]
+        if not header.startswith(_MAGIC) or marks != list(_PLACES_OF_MARKS):
+            raise _unusable(f"its file {self._path} is damaged")
 
     def check_log(self) -> None:
         """Raise a QueueUnavailable if the log that a transaction is written to was deleted."""
         if not self._log.exists():
-            raise QueueUnavailable(f"the review queue cannot be used: its file {self._log} was deleted")
+            raise _unusable(f"its file {self._log} was deleted")
 
     def close(self) -> None:
         """Close the file; no connection to it may be open."""
         self._file.close()
 
-    def _check_header(self) -> None:
-        try:
-            header = os.pread(self._file.fileno(), _HEADER, 0)
-        except OSError as error:
-            raise QueueUnavailable(f"the review queue cannot be used: {error}") from error
-        marks = [(place, int.from_bytes(header[place : place + 4], "big")) for place, _ in _PLACES_OF_MARKS]
-        if not header.startswith(_MAGIC) or marks != list(_PLACES_OF_MARKS):
-            raise QueueUnavailable(f"the review queue cannot be used: its file {self._path} is damaged")
+
+def _unusable(reason: str) -> QueueUnavailable:
+    return QueueUnavailable(f"the review queue cannot be used: {reason}")
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """Numbers of deleted rows, with and without an answer."""
+
+    answered: int
+    unanswered: int
+
+
+def delete_before(path: Path, day: date) -> Deleted:
+    """Delete all rows, answers, ids of callers and counts of the days before a day, in UTC.
+
+    The counts are deleted with the rows, so that the estimates are those of the days that remain. The deleted content
+    is overwritten with zeros in the file.
+
+    Parameters
+    ----------
+    path : Path
+    day : date
+        The first day that is kept.
+
+    Raises
+    ------
+    QueueUnavailable
+        If copies of deleted rows remain, since another program uses the queue; the rows are deleted.
+    """
+    prepare(path, create=False)
+    first = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+    with closing(connect(path)) as connection:
+        with transaction(connection):
+            answered, unanswered = connection.execute(
+                "SELECT COUNT(answer), COUNT(*) - COUNT(answer) FROM reviews WHERE recorded < ?", (first,)
+            ).fetchone()
+            connection.execute("DELETE FROM reviews WHERE recorded < ?", (first,))
+            connection.execute("DELETE FROM callers WHERE recorded < ?", (first,))
+            connection.execute("DELETE FROM counts WHERE day < ?", (day.isoformat(),))
+        connection.execute(f"PRAGMA busy_timeout = {_WAIT_MILLISECONDS}")
+        # the write-ahead log has copies of the rows, and the main file has the rows until the log is applied to it
+        with clear_errors():
+            busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    if busy:
+        raise QueueUnavailable(
+            f"{counted(answered + unanswered, 'row')} of {path} deleted, but copies remain in its files, since another "
+            "program uses the queue: give the same command again when that program has ended"
+        )
+    return Deleted(answered, unanswered)

@@ -30,12 +30,11 @@ class AnsweredRows:
     Attributes
     ----------
     model : str
-    targets : list of str or None
-        Names of the targets, if the model knows them.
+    target : str or None
+        Name of the target, if the model knows it.
     rows : DataFrame
         The rows as callers gave them, as objects.
-    answers : ndarray of shape (n_rows, n_targets)
-    cost : ndarray of shape (n_rows,)
+    answers, cost : ndarray of shape (n_rows,)
     rejected : ndarray of bool of shape (n_rows,)
     weight : ndarray of shape (n_rows,)
         Rows of the stream that a row represents, in units of what an answered rejected row represents: 1 for rejected
@@ -43,7 +42,7 @@ class AnsweredRows:
     """
 
     model: str
-    targets: list[str] | None
+    target: str | None
     rows: pd.DataFrame
     answers: Floats
     cost: Floats
@@ -73,21 +72,21 @@ def answered_rows(path: Path, model: str | None = None) -> AnsweredRows:
     with snapshot(path) as connection:
         name = _name_of(connection, path, model)
         found = connection.execute(
-            "SELECT reviews.*, targets FROM reviews JOIN models ON models.number = model "
+            "SELECT reviews.*, target FROM reviews JOIN models ON models.number = model "
             "WHERE name = ? AND answer IS NOT NULL ORDER BY reviews.number",
             (name,),
         ).fetchall()
         shares = {bool(kind): share for kind, share in connection.execute(_ANSWERED_SHARE, (name,))}
-    targets = [json.loads(row["targets"]) for row in found]
-    if any(target != targets[-1] for target in targets):
-        raise ValueError(f"the versions of model {name!r} in {path} must have the same targets")
+    targets = {row["target"] for row in found}
+    if len(targets) > 1:
+        raise ValueError(f"the versions of model {name!r} in {path} must have the same target")
     rejected = np.array([bool(row["rejected"]) for row in found])
     represented = np.array([1 / (row["probability"] * shares[bool(row["rejected"])]) for row in found])
     return AnsweredRows(
         name,
-        targets[-1]["names"],
+        targets.pop(),
         pd.DataFrame([json.loads(row["row"]) for row in found], dtype=object),  # 7 beside a gap stays 7
-        np.array([json.loads(row["answer"]) for row in found], dtype=np.float64),
+        np.array([row["answer"] for row in found], dtype=np.float64),
         np.array([row["cost"] for row in found], dtype=np.float64),
         rejected,
         represented * shares.get(True, 1.0),
@@ -172,7 +171,7 @@ def export_table(path: Path, version: str | None = None) -> pd.DataFrame:
 
     with snapshot(path) as connection:
         found = connection.execute(
-            "SELECT reviews.*, models.name, models.version, models.targets FROM reviews "
+            "SELECT reviews.*, models.name, models.version FROM reviews "
             "JOIN models ON models.number = model "
             "WHERE answer IS NOT NULL AND (:version IS NULL OR version = :version) ORDER BY reviews.number",
             {"version": version},
@@ -185,15 +184,8 @@ def export_table(path: Path, version: str | None = None) -> pd.DataFrame:
 
 
 def _facts(row: sqlite3.Row) -> dict[str, Any]:
-    targets = json.loads(row["targets"])
-    names = targets["names"] or [str(place) for place in range(targets["count"])]
-    several = targets["count"] > 1
-    numbers = {
-        f"review.{what}_{name}" if several else f"review.{what}": value
-        for what in ("answer", "prediction")
-        for name, value in zip(names, json.loads(row[what]), strict=True)
-    }
-    plain = {name: row[name] for name in ("id", "loss", "cost", "score", "expected_loss", "saved", "probability")}
-    plain |= {"model": row["name"], "version": row["version"], "rejected": bool(row["rejected"])}
-    plain |= {"weight": 1 / row["probability"], "recorded": row["recorded"], "answered": row["answered"]}
-    return {**numbers, **{f"review.{name}": value for name, value in plain.items()}}
+    names = ("answer", "prediction", "id", "loss", "cost", "score", "expected_loss", "saved", "probability")
+    facts = {name: row[name] for name in names}
+    facts |= {"model": row["name"], "version": row["version"], "rejected": bool(row["rejected"])}
+    facts |= {"weight": 1 / row["probability"], "recorded": row["recorded"], "answered": row["answered"]}
+    return {f"review.{name}": value for name, value in facts.items()}

@@ -7,15 +7,14 @@ import math
 import secrets
 import sqlite3
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, get_args
 
 import numpy as np
 
 from recuse import losses
+from recuse.reviews.recording import is_name
 from recuse.reviews.results import Lease, Order, Progress, ReviewConflict, ReviewNotFound, ReviewOutcome
-from recuse.reviews.rows import is_name, json_text
 
 __all__ = ["answer", "give", "progress", "release", "renew"]
 
@@ -44,10 +43,9 @@ def give(connection: sqlite3.Connection, reviewer: str, order: Order, seconds: f
     connection.execute("INSERT INTO leases VALUES (?, ?, ?)", (token, row["number"], name))
     _hold(connection, row["number"], token, expires)
     model = connection.execute("SELECT * FROM models WHERE number = ?", (row["model"],)).fetchone()
-    targets = json.loads(model["targets"])
     return Lease(
-        *(row["id"], token, expires, seconds, model["name"], model["version"]),
-        *(targets["names"], targets["count"], json.loads(row["row"]), row["recorded"]),
+        *(row["id"], token, expires, seconds, model["name"], model["version"], model["target"]),
+        *(json.loads(row["row"]), row["recorded"]),
     )
 
 
@@ -68,24 +66,23 @@ def release(connection: sqlite3.Connection, review: str, token: str, *, skip: bo
         connection.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (row["number"], reviewer))
 
 
-def answer(connection: sqlite3.Connection, review: str, token: str, value: float | Sequence[float]) -> ReviewOutcome:
+def answer(connection: sqlite3.Connection, review: str, token: str, value: float) -> ReviewOutcome:
     """Store the answer, unless somebody else holds or answered the row."""
     row = _review(connection, review)
-    model = connection.execute("SELECT * FROM models WHERE number = ?", (row["model"],)).fetchone()
-    numbers = _checked_answer(value, json.loads(model["targets"])["count"])
-    if row["answer"] is not None and row["answer_token"] == token and json.loads(row["answer"]) == numbers:
+    number = _checked_answer(value)
+    if row["answer"] is not None and row["answer_token"] == token and row["answer"] == number:
         return _outcome(row)  # the reviewer did not get the first response
     row, reviewer = _held(connection, review, token)
-    residual = np.array(json.loads(row["prediction"])) - np.array(numbers)
+    (name,) = connection.execute("SELECT loss FROM models WHERE number = ?", (row["model"],)).fetchone()
     with np.errstate(over="ignore"):
-        loss = float(losses.get(model["loss"]).of_rows(residual[None, :])[0])
+        loss = float(losses.get(name).of_rows(np.array([[row["prediction"] - number]]))[0])
     if not np.isfinite(loss):
         raise ValueError(f"an answer must be near enough to have a finite loss, got {value!r:.80}")
     saved = loss - row["cost"] if row["rejected"] else row["cost"] - loss
     connection.execute(
         "UPDATE reviews SET answer = ?, answered = ?, answered_by = ?, answer_token = ?, loss = ?, saved = ?, "
         "held_until = 0 WHERE number = ?",
-        (json_text(numbers), time.time(), reviewer, token, loss, saved, row["number"]),
+        (number, time.time(), reviewer, token, loss, saved, row["number"]),
     )
     return _outcome(_review(connection, review))
 
@@ -106,7 +103,7 @@ def progress(connection: sqlite3.Connection, reviewer: str | None) -> Progress:
 
 def _outcome(row: sqlite3.Row) -> ReviewOutcome:
     return ReviewOutcome(
-        *(row["id"], json.loads(row["answer"]), json.loads(row["prediction"]), row["loss"], row["cost"]),
+        *(row["id"], row["answer"], row["prediction"], row["loss"], row["cost"]),
         *(bool(row["rejected"]), row["expected_loss"], row["saved"]),
     )
 
@@ -149,12 +146,9 @@ def _check_seconds(seconds: float) -> None:
         raise ValueError(f"a lease must have more than 0 and at most {_MOST_SECONDS:g} seconds, got {seconds:g}")
 
 
-def _checked_answer(value: Any, count: int) -> list[float]:
-    """Return one finite number for each target."""
-    given = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
-    valid = len(given) == count and all(isinstance(each, _NUMBERS) and not isinstance(each, bool) for each in given)
-    with suppress(OverflowError):  # a whole number of hundreds of digits
-        numbers = [float(each) for each in given] if valid else []
-        if valid and np.isfinite(numbers).all():
-            return numbers
-    raise ValueError(f"an answer must have {count} finite number{'s' * (count > 1)}, got {value!r:.80}")
+def _checked_answer(value: Any) -> float:
+    if isinstance(value, _NUMBERS) and not isinstance(value, bool):
+        with suppress(OverflowError):  # a whole number of hundreds of digits
+            if math.isfinite(value):
+                return float(value)
+    raise ValueError(f"an answer must be a finite number, got {value!r:.80}")

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
@@ -20,13 +19,12 @@ from numpy.typing import ArrayLike
 from recuse.decision import Decision
 from recuse.reviews import leases
 from recuse.reviews.database import OpenFile, clear_errors, connect, mark, prepare, transaction
-from recuse.reviews.recording import NamedModel, Recording
+from recuse.reviews.recording import RecordedModel, Recording
 from recuse.reviews.results import Lease, Order, Progress, QueueUnavailable, ReviewConflict, ReviewOutcome
 
 __all__ = ["LEASE_SECONDS", "ReviewQueue"]
 
 LEASE_SECONDS = 600.0
-_INLINE_ROWS = 64  # more rows are converted in a thread, so that other requests need not wait
 _Job = Callable[[sqlite3.Connection], Any]  # raises a ReviewConflict before it writes anything, or succeeds
 _Waiting = tuple[_Job, "Future[Any]"]
 _MOST_JOBS = 1000  # one transaction has at most as many
@@ -48,21 +46,20 @@ class ReviewQueue:
     --------
     A model that rejects a row, and a reviewer who answers:
 
-    >>> import asyncio, tempfile
-    >>> from types import SimpleNamespace
+    >>> import tempfile
     >>> import recuse
-    >>> from recuse.reviews import ReviewQueue
+    >>> from recuse.reviews import RecordedModel, ReviewQueue
     >>> from sklearn.linear_model import Ridge
     >>> X, y, _, _ = recuse.datasets.make_heteroscedastic(200, random_state=0)
     >>> folder = tempfile.TemporaryDirectory()
     >>> recuse.save(recuse.RiskRejector(Ridge(), cost=0.01, random_state=0).fit(X, y), f"{folder.name}/m.recuse")
-    >>> loaded = SimpleNamespace(name="m", version="1", model=recuse.load(f"{folder.name}/m.recuse"))
+    >>> model = recuse.load(f"{folder.name}/m.recuse")
     >>> with ReviewQueue.open(f"{folder.name}/reviews.sqlite", audit_share=0.02) as queue:
-    ...     ids = asyncio.run(queue.record(loaded, X[:1], loaded.model.decide(X[:1])))
+    ...     ids = queue.record(RecordedModel("m", "1", model), X[:1], model.decide(X[:1])).result()
     ...     lease = queue.lease("Ada")
     ...     outcome = queue.answer(lease.id, lease.token, 1.5)
     >>> lease.id == ids[0], outcome.rejected, outcome.answer
-    (True, True, [1.5])
+    (True, True, 1.5)
     >>> folder.cleanup()
     """
 
@@ -108,21 +105,21 @@ class ReviewQueue:
             self._connection.close()
         self._file.close()
 
-    async def record(
+    def record(
         self,
-        model: NamedModel,
+        model: RecordedModel,
         table: Any,
         decision: Decision,
         expected_loss: ArrayLike | None = None,
         ids: Sequence[str | None] | None = None,
-    ) -> list[str | None]:
-        """Record decided rows; they are on the disk when this returns.
+    ) -> Future[list[str | None]]:
+        """Record decided rows; they are on the disk when the result is there.
 
         Parameters
         ----------
-        model : object with the attributes `name`, `version` and `model`
-            `model` is the `ServedModel` that decided.
-        table : DataFrame, mapping of columns, list of mappings, or array
+        model : RecordedModel
+            The model that decided.
+        table : DataFrame, mapping of columns, or array
             The rows as the caller gave them.
         decision : Decision
         expected_loss : array-like of shape (n_rows,), optional
@@ -131,30 +128,15 @@ class ReviewQueue:
 
         Returns
         -------
-        list of str or None
-            Id of the review of each row; None for accepted rows that were not drawn.
+        Future of a list of str or None
+            Id of the review of each row; None for accepted rows that were not drawn. Its errors are a ReviewConflict
+            if an id is known with another row, and a QueueUnavailable if the file cannot be written.
 
         Raises
         ------
-        ReviewConflict
-            If an id is known with another row.
-        QueueUnavailable
-            If the file cannot be written.
+        ValueError
+            If an id or a number of a row cannot be stored.
         """
-        submit = partial(self.submit, model, table, decision, expected_loss, ids)
-        future = submit() if len(decision) <= _INLINE_ROWS else await asyncio.to_thread(submit)
-        found: list[str | None] = await asyncio.wrap_future(future)
-        return found
-
-    def submit(
-        self,
-        model: NamedModel,
-        table: Any,
-        decision: Decision,
-        expected_loss: ArrayLike | None = None,
-        ids: Sequence[str | None] | None = None,
-    ) -> Future[list[str | None]]:
-        """Record decided rows as `record` does, for callers without an event loop."""
         expected = None if expected_loss is None else np.asarray(expected_loss, dtype=np.float64)
         recording = Recording(model, table, decision, expected, ids, self.audit_share)
         return self._writer.submit(recording.prepared())
@@ -191,7 +173,7 @@ class ReviewQueue:
         with self._transaction() as connection:
             leases.release(connection, review, token, skip=skip)
 
-    def answer(self, review: str, token: str, value: float | Sequence[float]) -> ReviewOutcome:
+    def answer(self, review: str, token: str, value: float) -> ReviewOutcome:
         """Take the answer of a reviewer, and show how the model would have done.
 
         An answer after the end of the lease counts unless somebody else holds or answered the row. The same answer with
@@ -202,8 +184,7 @@ class ReviewQueue:
         review : str
         token : str
             The token of the lease.
-        value : float or sequence of float
-            One finite number for each target.
+        value : float
         """
         with self._transaction() as connection:
             return leases.answer(connection, review, token, value)

@@ -1,38 +1,55 @@
-"""Recording of decided rows: which ones go to review, with which probability, and counts of the others."""
+"""Recording of decided rows: which ones go to review, with which probability; counts of the others; rows as JSON."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recuse.dataframes import to_pandas
 from recuse.decision import Decision
 from recuse.reviews.results import ReviewConflict
-from recuse.reviews.rows import RowSource, digest_of, is_name, json_text
+from recuse.tabular.schema import TableSchema
 
-__all__ = ["NamedModel", "Recording", "drawn"]
+if TYPE_CHECKING:
+    from recuse.model_file.served import ServedModel
+
+__all__ = ["RecordedModel", "Recording", "drawn", "is_name"]
 
 _RECENT = 64  # rejected rows whose priorities audited rows are given
 _MOST_CHARACTERS = 200  # an id of a caller has at most as many
 
 
-class NamedModel(Protocol):
-    """A model of the service."""
+@dataclass(frozen=True)
+class RecordedModel:
+    """A model whose decisions are recorded.
 
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def version(self) -> str: ...  # noqa: D102
-    @property
-    def model(self) -> Any: ...  # noqa: D102
+    Attributes
+    ----------
+    name, version : str
+        Names under which the rows are kept.
+    model : ServedModel
+
+    Examples
+    --------
+    >>> RecordedModel("cars", "1", model=None).name
+    'cars'
+    """
+
+    name: str
+    version: str
+    model: ServedModel
 
 
 def drawn(count: int, share: float) -> NDArray[np.bool_]:
@@ -52,8 +69,8 @@ class Recording:
 
     Attributes
     ----------
-    model : NamedModel
-    table : table as in `RowSource`
+    model : RecordedModel
+    table : DataFrame, mapping of columns, or array
     decision : Decision
     expected_loss : ndarray of shape (n_rows,) or None
     ids : sequence of str or None
@@ -62,7 +79,7 @@ class Recording:
         Probability of an accepted row to be sent to review.
     """
 
-    model: NamedModel
+    model: RecordedModel
     table: Any
     decision: Decision
     expected_loss: NDArray[np.float64] | None
@@ -79,12 +96,16 @@ class Recording:
         rejected = ~self.decision.accepted
         chosen = rejected | drawn(count, self.share)
         self._check_numbers(chosen)
-        rows: dict[int, dict[str, Any]] = {}
+        columns: dict[str, Any] = {}
         if self.ids is not None or chosen.any():
-            source = RowSource(self.table, _names(self.model.model))
-            rows = {place: source.row(place) for place in range(count) if chosen[place] or ids[place] is not None}
+            columns = _columns_of(self.table, self.model.model)
+        rows = {
+            place: {name: _plain_cell(cells[place]) for name, cells in columns.items()}
+            for place in range(count)
+            if chosen[place] or ids[place] is not None
+        }
         return _ReadyRecording(
-            self, ids, rejected, chosen, rows, {place: digest_of(rows[place]) for place in rows if ids[place]}
+            self, ids, rejected, chosen, rows, {place: _digest_of(rows[place]) for place in rows if ids[place]}
         )
 
     def _check_numbers(self, chosen: NDArray[np.bool_]) -> None:
@@ -94,8 +115,7 @@ class Recording:
         if expected is not None:
             unusable["expected loss"] = np.isnan(expected)
         for name, cells in unusable.items():
-            wrong = chosen & cells.reshape(len(chosen), -1).any(axis=1)
-            if wrong.any():
+            if (wrong := chosen & cells).any():
                 raise ValueError(f"a row for review must have a finite {name}, row {int(np.argmax(wrong))} has none")
 
 
@@ -150,14 +170,13 @@ class _ReadyRecording:
         return known
 
     def _insert(self, connection: sqlite3.Connection, model: int, place: int, now: float) -> str:
-        decision, review = self.recording.decision, secrets.token_urlsafe(9)
+        decision, review = self.recording.decision, secrets.token_hex(9)
         expected = self.recording.expected_loss
         loss = None if expected is None else float(expected[place])
         rejected, cost = bool(self.rejected[place]), float(decision.cost[place])
         saving = -float(decision.score[place]) if loss is None else loss - cost  # of the rejection
         values = (
-            *(review, model, now, json_text(self.rows[place])),
-            json_text(np.atleast_1d(decision.prediction[place]).tolist()),
+            *(review, model, now, _json_text(self.rows[place]), float(decision.prediction[place])),
             *(cost, float(decision.score[place]), loss, rejected, 1.0 if rejected else self.recording.share),
             saving if rejected else _priority_of_audit(connection),
         )
@@ -173,10 +192,6 @@ def _check_ids(ids: list[str | None]) -> None:
     for each in ids:
         if each is not None and not is_name(each, _MOST_CHARACTERS):
             raise ValueError(f"an id must be a text of 1 to {_MOST_CHARACTERS} characters, got {each!r:.80}")
-
-
-def _names(model: Any) -> list[str | int]:
-    return [column.name for column in getattr(model.schema, "columns", ())]
 
 
 def _day(seconds: float) -> str:
@@ -201,18 +216,84 @@ def _priority_of_audit(connection: sqlite3.Connection) -> float:
     return float(secrets.choice(found)) if found else 0.0
 
 
-def _model_number(connection: sqlite3.Connection, model: NamedModel) -> int:
+def _model_number(connection: sqlite3.Connection, model: RecordedModel) -> int:
     key = (model.name, model.version)
     row = connection.execute("SELECT number FROM models WHERE name = ? AND version = ?", key).fetchone()
     if row is not None:
         return int(row["number"])
     served = model.model
-    targets = served.info()["targets"]
+    targets = served.info()["targets"]["names"]
+    assert isinstance(served.schema, TableSchema)
     columns = [{"name": str(column.name), "kind": column.kind} for column in served.schema.columns]
-    values = (*key, served.loss_.name, json_text({"names": targets["names"], "count": targets["count"]}))
     cursor = connection.execute(
-        "INSERT INTO models (name, version, loss, targets, columns) VALUES (?, ?, ?, ?, ?)",
-        (*values, json_text(columns)),
+        "INSERT INTO models (name, version, loss, target, columns) VALUES (?, ?, ?, ?, ?)",
+        (*key, served.loss_.name, targets[0] if targets else None, _json_text(columns)),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
+
+
+def _columns_of(table: Any, model: ServedModel) -> dict[str, Any]:
+    """Return the cells of a table by column; one row may be a mapping of names to cells."""
+    if isinstance(table, Mapping):
+        return {
+            str(name): cells if isinstance(cells, Sequence | np.ndarray) and not isinstance(cells, str) else [cells]
+            for name, cells in table.items()
+        }
+    if hasattr(frame := to_pandas(table), "columns"):
+        return {str(name): frame.iloc[:, place].to_numpy() for place, name in enumerate(frame.columns)}
+    cells = np.asarray(table)
+    if cells.ndim != 2 or not isinstance(model.schema, TableSchema):
+        raise ValueError(f"the review queue holds rows of tables, got an array of shape {cells.shape}")
+    return {str(column.name): values for column, values in zip(model.schema.columns, cells.T, strict=True)}
+
+
+def _plain_cell(cell: Any) -> str | int | float | bool | None:
+    """Return a cell as JSON can hold it; missing values become None, other objects text.
+
+    Examples
+    --------
+    >>> import datetime
+    >>> _plain_cell(float("nan")), _plain_cell(np.int64(3)), _plain_cell(datetime.date(2024, 5, 1))
+    (None, 3, '2024-05-01')
+    """
+    if isinstance(cell, np.datetime64):
+        return None if np.isnat(cell) else str(cell)
+    value = cell.item() if isinstance(cell, np.generic) else cell
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str | int | bool):
+        return value
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _json_text(value: Any) -> str:
+    """Return JSON on one line."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _digest_of(row: Mapping[str, Any]) -> bytes:
+    """Return a digest of a row; neither the order of its columns nor the type of equal numbers matters.
+
+    Examples
+    --------
+    >>> _digest_of({"a": 3, "b": "x"}) == _digest_of({"b": "x", "a": 3.0})
+    True
+    """
+    same = {name: int(cell) if isinstance(cell, float) and cell.is_integer() else cell for name, cell in row.items()}
+    return hashlib.sha256(json.dumps(same, sort_keys=True, allow_nan=False).encode()).digest()[:16]
+
+
+def is_name(value: Any, most: int) -> bool:
+    """Whether a value is a text of 1 to `most` characters that SQLite can store.
+
+    Examples
+    --------
+    >>> is_name("order 17", 200), is_name("", 200)
+    (True, False)
+    """
+    if not isinstance(value, str) or not 0 < len(value) <= most:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in value)

@@ -36,9 +36,8 @@ class Lease:
     seconds : float
         Length of the lease.
     model, version : str
-    targets : list of str or None
-        Names of the targets, if the model knows them.
-    target_count : int
+    target : str or None
+        Name of the target, if the model knows it.
     row : dict
     recorded : float
         Seconds since 1970.
@@ -50,8 +49,7 @@ class Lease:
     seconds: float
     model: str
     version: str
-    targets: list[str] | None
-    target_count: int
+    target: str | None
     row: dict[str, Any]
     recorded: float
 
@@ -63,10 +61,8 @@ class ReviewOutcome:
     Attributes
     ----------
     id : str
-    answer, prediction : list of float
-        One number for each target.
-    loss, cost : float
-        Loss of the prediction; cost of the rejection.
+    answer, prediction, loss, cost : float
+        Answer of the reviewer; prediction of the model and its loss; cost of the rejection.
     rejected : bool
         Whether the model left the row to people; otherwise the row was drawn from the accepted ones.
     expected_loss : float or None
@@ -75,8 +71,8 @@ class ReviewOutcome:
     """
 
     id: str
-    answer: list[float]
-    prediction: list[float]
+    answer: float
+    prediction: float
     loss: float
     cost: float
     rejected: bool

@@ -10,23 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from starlette.datastructures import State
-from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recuse._version import __version__
 from recuse.reviews import ReviewQueue
 from recuse.reviews.database import prepare
-from recuse.serving import inference, invocations, metrics, pages, predict, reviews
-from recuse.serving.errors import RequestError, error_response
-from recuse.serving.explanation import check_training_rows
-from recuse.serving.guard import FAILURE, Guard, Refusals
+from recuse.serving import metrics, pages, predict, protocols, reviews
+from recuse.serving.bodies import RowLimits
+from recuse.serving.guard import Guard, Refusals
 from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi import describe
-from recuse.serving.parsing import RowLimits
 from recuse.serving.settings import Settings
 
 __all__ = ["create_app"]
@@ -48,6 +45,14 @@ class _Service(FastAPI):
             await self.guard(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
+
+    def add_middleware(self, *_: Any, **__: Any) -> None:
+        """Refuse middleware: requests such as those for /predict would pass by it."""
+        raise TypeError("the application takes no middleware of its own: wrap the application in it")
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the router alone: the guard answers its errors."""
+        return AsyncExitStackMiddleware(self.router)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -97,15 +102,13 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.limits = RowLimits(settings.max_rows, settings.max_cells)
     app.state.models = ModelStore(settings.models, training, settings.certificates, app.state.metrics.loaded)
     for name in training:
-        check_training_rows(app.state.models.get(name))
+        predict.check_training_rows(app.state.models.get(name))
     app.state.queue = app.state.queue_state = None  # opened when the application starts
-    for routes in (pages, predict, invocations, inference, metrics):
+    for routes in (pages, predict, protocols, metrics):
         app.include_router(routes.router)
     if settings.queue is not None:
         prepare(settings.queue)  # raises an error if it is something else
         app.include_router(reviews.router)
-    for kind in (RequestError, HTTPException, RequestValidationError, Exception):
-        app.add_exception_handler(kind, _answer)
     app.state.refusals = Refusals(app.state.metrics.registry)
     app.guard = Guard(
         partial(FastAPI.__call__, app),
@@ -153,20 +156,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         app.openapi_schema = describe(app)
     return app.openapi_schema
-
-
-async def _answer(request: Request, error: Exception) -> Response:
-    """Answer with an error of a route; the guard logs failures."""
-    match error:
-        case RequestError():
-            request.app.state.refusals.note_error(error, request.client)
-            return error_response(error.status, error.sentence, error.headers)
-        case HTTPException():  # no such route, or not with this method
-            return error_response(error.status_code, f"{error.detail}: see /docs", dict(error.headers or {}))
-        case RequestValidationError():  # the parameters of some routes, which FastAPI checks
-            first = error.errors()[0]
-            return error_response(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-    return error_response(500, FAILURE)
 
 
 def _read_training(path: Path) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from recuse.serving.errors import DEFAULT_HEADERS, error_response
+from recuse.serving.messages import DEFAULT_HEADERS, error_response
 
 __all__ = ["ConnectionLimits", "LimitedProtocol"]
 

@@ -1,32 +1,33 @@
-"""From the body of a request to decisions and back: the steps that all protocols share, and threads for long ones."""
+"""From the body of a request to its answer: the steps that all protocols share, and threads for long ones."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 from fastapi import Request, Response
-from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect
 
-from recuse.decision import Decision
-from recuse.serving.errors import RequestError
+from recuse.reviews.recording import RecordedModel
+from recuse.serving.bodies import RequestRows
+from recuse.serving.messages import DecisionRecord, RequestError
 from recuse.serving.model_store import DecidedRows, LoadedModel
 
 if TYPE_CHECKING:
     from starlette.datastructures import State
 
 
-__all__ = ["Caller", "DecidedRequest", "DecisionRequest", "decide_body", "find_model", "respond"]
+__all__ = ["Caller", "DecidedRequest", "DecisionRequest", "answer_rows", "find_model"]
 
 Result = TypeVar("Result")
 
-_INLINE_BYTES = 4096  # smaller bodies take less time than handing them to a thread
+# Smaller bodies take less time than handing them to a thread, unless they may have many misspelt names.
+_INLINE_BYTES, _INLINE_COLUMNS = 4096, 200
 _INLINE_OPERATIONS = 5_000_000  # about 5 ms, for which other requests can wait
 _INLINE_ROWS = 100
 _LARGE_BYTES = 2**20  # larger bodies are read one after the other, since their rows take many times this memory
@@ -43,8 +44,8 @@ class DecisionRequest:
     ----------
     loaded : LoadedModel
         The model that decides.
-    table : DataFrame, array, or mapping of column names to the values of one row
-    cost : float, sequence of float or None
+    rows : RequestRows
+    cost : float, list of float or None
     ids : sequence of str or None
         The caller's keys of the rows.
     record : bool
@@ -52,15 +53,16 @@ class DecisionRequest:
     """
 
     loaded: LoadedModel
-    table: Any
+    rows: RequestRows
     cost: Any = None
     ids: Sequence[str] | None = None
     record: bool = True
 
     @property
-    def count(self) -> int:
-        """The number of rows."""
-        return 1 if isinstance(self.table, Mapping) else len(self.table)
+    def is_cheap(self) -> bool:
+        """Whether other requests can wait for the decisions."""
+        operations = self.rows.count * self.loaded.model.operations_per_row
+        return self.rows.count <= _INLINE_ROWS and operations <= _INLINE_OPERATIONS
 
 
 @dataclass(frozen=True)
@@ -80,20 +82,41 @@ class DecidedRequest:
     reviews: list[str | None]
 
     @property
-    def decision(self) -> Decision:
-        """The decisions."""
-        return self.outcome.decision
-
-    @property
-    def expected_loss(self) -> NDArray[np.float64] | None:
-        """The expected losses (row,), if the model has them."""
-        return self.outcome.expected_loss
-
-    @property
     def problems(self) -> list[list[dict[str, str]]]:
         """What is unlike training in each row; nothing for images."""
         compared = self.outcome.comparison
         return [[] for _ in self.reviews] if compared is None else compared.by_row()
+
+    def records(self) -> list[DecisionRecord]:
+        """Return one record for each decision."""
+        decision, expected = self.outcome.decision, self.outcome.expected_loss
+        nothing = [None] * len(self.reviews)
+        problems: list[Any] = self.problems
+        rows = zip(
+            decision.prediction.tolist(),
+            decision.accepted.tolist(),
+            decision.score.tolist(),
+            decision.cost.tolist(),
+            nothing if expected is None else expected.tolist(),
+            nothing if decision.takes is None else decision.takes.tolist(),
+            problems,
+            self.reviews,
+            strict=True,
+        )
+        return [
+            {
+                "prediction": prediction,
+                "accepted": accepted,
+                "score": score,
+                "cost": cost,
+                "expected_loss": loss,
+                "expected_saving": None if loss is None else cost - loss if accepted else loss - cost,
+                "takes": takes,
+                "problems": problems,
+                "review": review,
+            }
+            for prediction, accepted, score, cost, loss, takes, problems, review in rows
+        ]
 
 
 def find_model(state: State, name: str | None, version: str | None = None) -> LoadedModel:
@@ -107,126 +130,125 @@ def find_model(state: State, name: str | None, version: str | None = None) -> Lo
     return loaded
 
 
-async def decide_body(request: Request, read: Callable[[bytes], DecisionRequest]) -> DecidedRequest:
-    """Decide about the rows of a request, and put them into the review queue if there is one.
+async def answer_rows(
+    request: Request,
+    loaded: LoadedModel,
+    read: Callable[[bytes], DecisionRequest],
+    write: Callable[[DecidedRequest], Response],
+    *,
+    is_quick: bool = True,
+) -> Response:
+    """Decide about the rows of a request, put them into the review queue if there is one, and answer.
 
-    Large bodies are read by a thread, and decisions that may take long are made by one, so that others do not wait.
+    Small bodies are decided at once. Other ones are read, decided and answered by a thread, so that others do not wait.
 
     Parameters
     ----------
     request : Request
+    loaded : LoadedModel
     read : callable
-        Reads the body; raises a RequestError if it is wrong.
+        Reads the body; raises an error about it if it is wrong.
+    write : callable
+        Returns the answer.
+    is_quick : bool, default=True
+        Whether other requests can wait for `write`.
     """
-    state = request.app.state
-    body = await request.body()
-    if len(body) > _INLINE_BYTES:
-        threads = state.threads if len(body) <= _LARGE_BYTES else state.large
-        decided = await _run_in_thread(request, threads, partial(_read_and_decide, read, body))
-    else:
-        question = _read(read, body)
-        if question.count * question.loaded.model.operations_per_row <= _INLINE_OPERATIONS:
-            decided = _decide(question, Caller())
-        else:
-            decided = await _run_in_thread(request, state.threads, partial(_decide, question))
-    if state.queue is not None and decided.question.record and decided.question.loaded.reads_rows:
-        decided.reviews[:] = await _record(state, decided)
-    state.metrics.add(decided)
-    if len(body) > _LARGE_BYTES:
-        state.large.submit(state.metrics.digest)  # before the next large body, since the metrics keep rows until then
-    return decided
+    state, bodies = request.app.state, [request.scope["state"].pop("body")]
+    size = len(bodies[0])
+    work = partial(_answer, state, lambda: read(bodies.pop()), write)
+    if is_quick and size <= _INLINE_BYTES and len(loaded.column_names) <= _INLINE_COLUMNS:
+        question = _or_refusal(read, bodies[0])
+        if question.is_cheap:
+            outcome = _or_refusal(_decide, question, Caller())
+            if _has_queue(state, question):
+                with _recording(state):
+                    reviews = await asyncio.wrap_future(_record(state, question, outcome))
+            else:
+                reviews = [None] * question.rows.count
+            return _written(state, DecidedRequest(question, outcome, reviews), write)
+        work = partial(_answer, state, lambda: question, write)
+    return await _run_in_thread(request, state.large if size > _LARGE_BYTES else state.threads, work)
 
 
-async def respond(request: Request, decided: DecidedRequest, write: Callable[[DecidedRequest], Response]) -> Response:
-    """Return the answer that `write` makes of decisions; about many rows a thread calls it."""
-    if len(decided.decision) <= _INLINE_ROWS:
-        return write(decided)
+def _answer(
+    state: State,
+    read: Callable[[], DecisionRequest],
+    write: Callable[[DecidedRequest], Response],
+    caller: Caller,
+) -> Response:
+    """Do all steps of a request in a thread, as long as somebody waits."""
+    caller.check()
+    question = _or_refusal(read)
+    caller.check()
+    outcome = _or_refusal(_decide, question, caller)
+    reviews: list[str | None] = [None] * question.rows.count
+    if _has_queue(state, question):
+        with _recording(state):
+            reviews = _record(state, question, outcome).result()
+    caller.check()
+    answer = _written(state, DecidedRequest(question, outcome, reviews), write)
+    if question.rows.count == 1:
+        state.metrics.digest()  # which forgets the cells of the row; they may be large
+    return answer
 
-    def write_if_awaited(caller: Caller) -> Response:
-        caller.check()
-        return write(decided)
 
-    return await _run_in_thread(request, request.app.state.threads, write_if_awaited)
+def _written(state: State, decided: DecidedRequest, write: Callable[[DecidedRequest], Response]) -> Response:
+    state.metrics.add(decided.question.loaded, decided.outcome)
+    return write(decided)
 
 
-async def _record(state: State, decided: DecidedRequest) -> list[str | None]:
-    """Return the identifiers of the rows in the queue, which has them on the disk."""
-    question = decided.question
-    table = [question.table] if isinstance(question.table, Mapping) else question.table
-    deciding = _RecordedModel.of(question.loaded)
+def _or_refusal(step: Callable[..., Result], *arguments: Any) -> Result:
+    """Return the result of a step, or raise a RequestError for an error about the rows of the request."""
     try:
-        async with state.queue_state.used(writes=True):
-            reviews: list[str | None] = await state.queue.record(
-                deciding, table, decided.decision, decided.expected_loss, question.ids
-            )
+        return step(*arguments)
+    except OverflowError as error:  # a whole number of hundreds of digits
+        raise RequestError(422, "numbers must be below 1.8e308 in size, got a larger one") from error
+    except (ValueError, TypeError) as error:
+        raise RequestError(422, str(error)) from error
+
+
+def _decide(question: DecisionRequest, caller: Caller) -> DecidedRows:
+    """Decide about some rows after the other, as long as somebody waits."""
+    loaded, rows, cost = question.loaded, question.rows, question.cost
+    most = _BLOCK_OPERATIONS // loaded.model.operations_per_row
+    size = max(1, min(_BLOCK_ROWS if loaded.reads_rows else _BLOCK_IMAGES, most))
+    if rows.count <= size:
+        return loaded.decide(rows.table, cost)
+    if isinstance(cost, list) and len(cost) != rows.count:
+        raise RequestError(422, f"cost must be one value or one value for each of {rows.count} rows, got {len(cost)}")
+    blocks = []
+    for start in range(0, rows.count, size):
+        caller.check()
+        block = slice(start, start + size)
+        blocks.append(loaded.decide(rows.block(block), cost[block] if isinstance(cost, list) else cost))
+    return DecidedRows.concatenate(blocks)
+
+
+def _has_queue(state: State, question: DecisionRequest) -> bool:
+    return state.queue is not None and question.record and question.loaded.reads_rows
+
+
+def _record(state: State, question: DecisionRequest, outcome: DecidedRows) -> Future[list[str | None]]:
+    """Put rows into the queue; the identifiers are there when the rows are on the disk."""
+    loaded = question.loaded
+    certified = "" if loaded.certificate_number is None else f"-certificate-{loaded.certificate_number}"
+    deciding = RecordedModel(loaded.name, loaded.version + certified, loaded.model)
+    recorded: Future[list[str | None]] = state.queue.record(
+        deciding, question.rows.table, outcome.decision, outcome.expected_loss, question.ids
+    )
+    return recorded
+
+
+@contextmanager
+def _recording(state: State) -> Iterator[None]:
+    """Answer errors of the queue with one sentence."""
+    try:
+        with state.queue_state.used(writes=True):
+            yield
     except ValueError as error:
         raise RequestError(422, str(error)) from error
     except OSError as error:
         raise RequestError(503, str(error)) from error
-    return reviews
-
-
-@dataclass(frozen=True)
-class _RecordedModel:
-    """A model under the version that the review queue keeps, which has the certificate in force."""
-
-    name: str
-    version: str
-    model: Any
-
-    @classmethod
-    def of(cls, loaded: LoadedModel) -> Self:
-        by = "" if loaded.certificate is None else f"-certificate-{loaded.certificate.number}"
-        return cls(loaded.name, loaded.version + by, loaded.model)
-
-
-def _read_and_decide(read: Callable[[bytes], DecisionRequest], body: bytes, caller: Caller) -> DecidedRequest:
-    caller.check()
-    question = _read(read, body)
-    caller.check()
-    return _decide(question, caller)
-
-
-def _read(read: Callable[[bytes], DecisionRequest], body: bytes) -> DecisionRequest:
-    try:
-        return read(body)
-    except (OverflowError, ValueError, TypeError) as error:
-        raise _refusal(error) from error
-
-
-def _decide(question: DecisionRequest, caller: Caller) -> DecidedRequest:
-    try:
-        outcome = _decide_blocks(question, caller)
-    except (OverflowError, ValueError, TypeError) as error:
-        raise _refusal(error) from error
-    return DecidedRequest(question, outcome, [None] * len(outcome.decision))
-
-
-def _refusal(error: Exception) -> RequestError:
-    """Return the answer to an error about the rows of a request."""
-    if isinstance(error, OverflowError):  # a whole number of hundreds of digits
-        return RequestError(422, "numbers must be below 1.8e308 in size, got a larger one")
-    return RequestError(422, str(error))
-
-
-def _decide_blocks(question: DecisionRequest, caller: Caller) -> DecidedRows:
-    """Decide about some rows after the other, as long as somebody waits."""
-    loaded, table, cost = question.loaded, question.table, question.cost
-    most = _BLOCK_OPERATIONS // loaded.model.operations_per_row
-    size = max(1, min(_BLOCK_ROWS if loaded.reads_rows else _BLOCK_IMAGES, most))
-    if question.count <= size:
-        return loaded.decide(table, cost)
-    if isinstance(cost, list) and len(cost) != question.count:
-        raise RequestError(
-            422, f"cost must be one value or one value for each of {question.count} rows, got {len(cost)}"
-        )
-    blocks = []
-    for start in range(0, question.count, size):
-        caller.check()
-        rows = slice(start, start + size)
-        block = table.iloc[rows] if loaded.reads_rows else table[rows]
-        blocks.append(loaded.decide(block, cost[rows] if isinstance(cost, list) else cost))
-    return DecidedRows.concatenate(blocks)
 
 
 class Caller:
@@ -251,17 +273,8 @@ class Caller:
             raise ClientDisconnect
 
 
-async def _run_in_thread(request: Request, threads: Executor, work: Callable[[Caller], Result]) -> Result:
-    """Return the result of work; tell it when the request has timed out or its connection is closed.
-
-    Parameters
-    ----------
-    request : Request
-        Its body must have been read.
-    threads : Executor
-    work : callable
-        Is called with a `Caller`.
-    """
+async def _run_in_thread(request: Request, threads: Executor, work: Callable[[Caller], Response]) -> Response:
+    """Return the result of work; tell it when the request has timed out or its connection is closed."""
     caller = Caller()
     working = asyncio.wrap_future(threads.submit(work, caller))
     closing = asyncio.ensure_future(_closed(request))

@@ -12,19 +12,19 @@ from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recuse.serving.access import Key, RateLimit, digest, host_is_allowed, is_other_site, role_for
-from recuse.serving.errors import DEFAULT_HEADERS, RequestError, error_response
+from recuse.serving.messages import DEFAULT_HEADERS, RequestError, error_response
 from recuse.serving.settings import Settings
 
-__all__ = ["FAILURE", "HEALTH_PATHS", "OPEN_PATHS", "Guard", "Refusals"]
+__all__ = ["HEALTH_PATHS", "OPEN_PATHS", "Guard", "Refusals"]
 
 HEALTH_PATHS = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
 OPEN_PATHS = HEALTH_PATHS | {"/", "/review"}  # they need no key
-FAILURE = "the service failed: its log says where"
 _CLOSED_BY_CLIENT = 499  # as nginx counts them; nobody receives an answer
 _BODIES_AT_ONCE = 4  # bodies of the largest size that may be held together
 _QUIET_SECONDS = 10.0  # time between two lines of the log about one reason
@@ -87,13 +87,14 @@ class Refusals:
 
 
 class Guard:
-    """Refuses requests beyond the limits, and answers for those that fail.
+    """Refuses requests beyond the limits, reads bodies, and answers for requests that fail.
 
-    `request.state.key` is the key of a request that is let through, or None if the service has no keys.
+    `request.state` has the `key` of a request that is let through, or None if the service has no keys, and its `body`.
 
     Parameters
     ----------
     app : ASGI application
+        Errors of its routes pass through it.
     settings : Settings
     observe : callable
         Is called at the end of each request with the path of its route, the status and the seconds.
@@ -118,53 +119,99 @@ class Guard:
         self._keys = {key.digest: key for key in settings.all_keys}
         self._rates = None if settings.rate_limit is None else RateLimit(settings.rate_limit)
         self._at_work = 0
-        self._bodies = _BodiesAtWork(settings.max_bytes)
+        self._held = 0  # bytes of the bodies of the requests at work
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["method"] == "HEAD":  # as GET; the server sends no body
             scope = {**scope, "method": "GET"}
-        started, exchange = perf_counter(), _Exchange(scope, receive, send, self._bodies)
-        try:
-            await self._handle(scope, exchange)
-        except ClientDisconnect:
-            exchange.status = exchange.status or _CLOSED_BY_CLIENT
-        except TimeoutError:
-            await exchange.answer(504, f"the request took longer than {self._settings.timeout:g} seconds")
-        except RequestError as error:
-            self._refusals.note_error(error, scope.get("client"))
-            await exchange.answer(error.status, error.sentence, error.headers)
-        except Exception as error:
-            _log.error("%s while answering %s\n%s", type(error).__name__, _route(scope), _places(error))
-            await exchange.answer(500, FAILURE)
-        finally:
-            exchange.forget_body()
-            self._observe(_route(scope), exchange.status, perf_counter() - started)
+        started, status = perf_counter(), 0  # no answer yet
 
-    async def _handle(self, scope: Scope, exchange: _Exchange) -> None:
-        path = scope["path"]
+        async def send_with_defaults(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": _with_defaults(message["headers"])}
+            await send(message)
+
+        try:
+            await self._handle(scope, receive, send_with_defaults)
+        except ClientDisconnect:
+            status = status or _CLOSED_BY_CLIENT
+        except Exception as error:
+            answer = self._error_answer(scope, error)
+            if not status:
+                await answer(scope, receive, send_with_defaults)
+        finally:
+            self._observe(_route(scope), status, perf_counter() - started)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
         if path in HEALTH_PATHS:
-            await self._app(scope, exchange.receive, exchange.send)
+            await self._app(scope, receive, send)
             return
         headers = _headers(scope)
-        self._check_sender(scope["method"], headers)
+        self._check_sender(method, headers)
         if path in OPEN_PATHS:
-            await self._app(scope, exchange.receive, exchange.send)
+            await self._app(scope, receive, send)
             return
-        scope.setdefault("state", {})["key"] = self._checked_key(path, headers, scope.get("client"))
+        state = scope.setdefault("state", {})
+        state["key"] = self._checked_key(path, headers, scope.get("client"))
         self._check_size(headers)
         self._at_work += 1
+        size = 0
         try:
             async with asyncio.timeout(self._settings.timeout):
-                endpoint = self._direct.get((scope["method"], path))
+                if method == "POST":
+                    state["body"] = await self._body(receive)
+                    size = len(state["body"])
+                endpoint = self._direct.get((method, path))
                 if endpoint is None:
-                    await self._app(scope, exchange.receive, exchange.send)
+                    await self._app(scope, receive, send)
                 else:
                     scope["route"] = _Direct(path)
-                    response = await endpoint(Request(scope, exchange.receive))
-                    await response(scope, exchange.receive, exchange.send)
+                    response = await endpoint(Request(scope, receive))
+                    await response(scope, receive, send)
         finally:
             self._at_work -= 1
+            self._held -= size
+            state.pop("body", None)
+
+    async def _body(self, receive: Receive) -> bytes | bytearray:
+        """Read the body of a request; raise a RequestError if it, or all at work together, are too large."""
+        body, most, more = bytearray(), self._settings.max_bytes, True
+        try:
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                part, more = message.get("body", b""), message.get("more_body", False)
+                self._held += len(part)
+                body += part
+                if len(body) > most:
+                    raise _too_large(most)
+                if self._held > _BODIES_AT_ONCE * most:
+                    busy = "the bodies of the requests at work are too large together: try again soon"
+                    raise RequestError(503, busy, {"Retry-After": "1"}, reason="busy")
+        except BaseException:
+            self._held -= len(body)
+            raise
+        return body
+
+    def _error_answer(self, scope: Scope, error: Exception) -> Response:
+        """Return the answer to a request that failed; count refusals, and log failures without rows."""
+        match error:
+            case RequestError():
+                self._refusals.note_error(error, scope.get("client"))
+                return error_response(error.status, error.sentence, error.headers)
+            case TimeoutError():
+                return error_response(504, f"the request took longer than {self._settings.timeout:g} seconds")
+            case HTTPException():  # no such route, or not with this method
+                return error_response(error.status_code, f"{error.detail}: see /docs", dict(error.headers or {}))
+        # the message may quote a row
+        places = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+        _log.error("%s while answering %s\n%s", type(error).__name__, _route(scope), places)
+        return error_response(500, "the service failed: its log says where")
 
     def _check_sender(self, method: str, headers: Mapping[str, str]) -> None:
         """Raise a RequestError for a page of another site, or one that uses another name for this service."""
@@ -203,62 +250,6 @@ class Guard:
             raise _too_large(self._settings.max_bytes)
 
 
-class _BodiesAtWork:
-    """The bytes of the bodies that are held at the same time.
-
-    Parameters
-    ----------
-    max_bytes : int
-        Of one body.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self.held = 0
-
-    def add(self, count: int, body: int) -> None:
-        """Count bytes of a body that then has `body` bytes; raise a RequestError if these are too many."""
-        self.held += count
-        if body > self.max_bytes:
-            raise _too_large(self.max_bytes)
-        if self.held > _BODIES_AT_ONCE * self.max_bytes:
-            busy = "the bodies of the requests at work are too large together: try again soon"
-            raise RequestError(503, busy, {"Retry-After": "1"}, reason="busy")
-
-
-class _Exchange:
-    """The messages of one request: counts the bytes of the body, and notes the status of the answer."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send, bodies: _BodiesAtWork) -> None:
-        self._scope, self._receive, self._send, self._bodies = scope, receive, send, bodies
-        self._body = 0
-        self.status = 0  # no answer yet
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        if message["type"] == "http.request":
-            count = len(message.get("body", b""))
-            self._body += count
-            self._bodies.add(count, self._body)
-        return message
-
-    def forget_body(self) -> None:
-        """Give the bytes of the body back."""
-        self._bodies.held -= self._body
-        self._body = 0
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            message = {**message, "headers": _with_defaults(message["headers"])}
-        await self._send(message)
-
-    async def answer(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
-        """Answer with an error, unless an answer has begun."""
-        if not self.status:
-            await error_response(status, sentence, headers)(self._scope, self._receive, self.send)
-
-
 def _headers(scope: Scope) -> dict[str, str]:
     """Return the headers by name in lower case, of several ones of a name the first."""
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
@@ -289,8 +280,3 @@ class _Direct(NamedTuple):
 def _route(scope: Scope) -> str:
     route: Any = scope.get("route")
     return getattr(route, "path", "unknown")
-
-
-def _places(error: BaseException) -> str:
-    """Return the lines of code of an error without its message, which may quote a row."""
-    return "".join(traceback.format_tb(error.__traceback__)).rstrip()

@@ -1,8 +1,9 @@
-"""What requests and answers hold, as types: the routes build them, and the OpenAPI description is made of them."""
+"""What requests and answers hold, as types that the OpenAPI description is made of; answers as JSON, and errors."""
 
 import json
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+import reprlib
+from typing import Annotated, Any, Literal, NotRequired
 
 from fastapi import Response
 from pydantic import Field, with_config
@@ -11,9 +12,8 @@ from typing_extensions import TypedDict  # pydantic cannot read the TypedDict of
 from recuse.reviews.results import Progress
 from recuse.tabular.schema import Kind
 
-if TYPE_CHECKING:
-    from recuse.serving.deciding import DecidedRequest
-
+# Every answer has these headers: it is not to be stored, nor its type to be guessed.
+DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 Cell = float | str | bool | None
@@ -95,7 +95,7 @@ class Neighbour(TypedDict):
 
     distance: float
     row: Row
-    target: Cell | list[Cell]
+    target: Cell
 
 
 class Reasons(TypedDict, total=False):
@@ -108,7 +108,7 @@ class Reasons(TypedDict, total=False):
 class DecisionRecord(Reasons):
     """The decision about one row."""
 
-    prediction: Annotated[float | list[float | None] | None, Field(description="A list if there are several targets.")]
+    prediction: float | None
     accepted: Annotated[bool, Field(description="Whether to use the prediction; if not, ask a person.")]
     score: float | None
     cost: float | None
@@ -163,7 +163,7 @@ class ModelDescription(TypedDict):
     has_expected_loss: bool
     experts: Annotated[list[str], Field(description="Who rejected rows go to, if there are several.")]
     loss: str
-    targets: list[str]
+    target: Annotated[str | None, Field(description="Name of the target, if the file has it.")]
     columns: list[ColumnDescription]
     missing_words: Annotated[list[str], Field(description="Texts, in lower case, that count as missing values.")]
     training_rows: bool
@@ -329,8 +329,7 @@ class LeaseAnswer(TypedDict):
     seconds: float
     model: str
     version: str
-    targets: list[str] | None
-    target_count: int
+    target: str | None
     row: Row
     recorded: Seconds1970
     reviewer: str
@@ -338,10 +337,10 @@ class LeaseAnswer(TypedDict):
 
 
 class ReviewRequest(TypedDict):
-    """The answer to a row: one number, or a list of them if there are several targets."""
+    """The answer to a row."""
 
     lease: LeaseToken
-    value: float | list[float]
+    value: float
     reviewer: NotRequired[str]
 
 
@@ -349,8 +348,8 @@ class ReviewAnswer(TypedDict):
     """What the model predicted, and what its decision saved."""
 
     id: str
-    answer: list[float]
-    prediction: list[float]
+    answer: float
+    prediction: float
     loss: float
     cost: float
     rejected: bool
@@ -379,65 +378,73 @@ class RenewAnswer(TypedDict):
     seconds: float
 
 
-def records_of(decided: "DecidedRequest") -> list[DecisionRecord]:
-    """Return one record for each decision, with values that JSON can hold."""
-    decision, expected = decided.decision, decided.expected_loss
-    predictions = decision.prediction.tolist()
-    problems: list[Any] = decided.problems
-    rows = zip(
-        predictions if decision.prediction.ndim == 2 else ([value] for value in predictions),
-        decision.accepted.tolist(),
-        decision.score.tolist(),
-        decision.cost.tolist(),
-        [None] * len(predictions) if expected is None else expected.tolist(),
-        [None] * len(predictions) if decision.takes is None else decision.takes.tolist(),
-        problems,
-        decided.reviews,
-        strict=True,
-    )
-    single = decision.prediction.ndim == 1
-    return [
-        {
-            "prediction": finite(values[0]) if single else [finite(value) for value in values],
-            "accepted": accepted,
-            "score": finite(score),
-            "cost": finite(cost),
-            "expected_loss": finite(loss),
-            "expected_saving": None if loss is None else finite(cost - loss if accepted else loss - cost),
-            "takes": takes,
-            "problems": problems,
-            "review": review,
-        }
-        for values, accepted, score, cost, loss, takes, problems, review in rows
-    ]
+class RequestError(Exception):
+    """A request that cannot be answered.
+
+    Parameters
+    ----------
+    status : int
+        Status code of the answer.
+    sentence : str
+    headers : dict of str to str, optional
+        Headers of the answer.
+    reason : str, optional
+        Label under which the limits of the service count and log the refusal; None for mistakes in the content.
+    """
+
+    def __init__(
+        self, status: int, sentence: str, headers: dict[str, str] | None = None, *, reason: str | None = None
+    ) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.headers, self.reason = status, sentence, headers, reason
 
 
-def finite(value: float | None) -> float | None:
-    """Return a number that JSON has, None for the others.
+def error_response(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+    """Return the answer `{"error": sentence}`.
 
     Examples
     --------
-    >>> finite(2.5), finite(math.inf)
-    (2.5, None)
+    >>> error_response(404, "there is no such model").body
+    b'{"error": "there is no such model"}'
     """
-    return value if value is not None and math.isfinite(value) else None
+    answer: ErrorAnswer = {"error": " ".join(sentence.split())}
+    return Response(json.dumps(answer), status, headers, media_type="application/json")
 
 
-def finite_values(value: Any) -> Any:
-    """Return plain values of any depth, with None for numbers that JSON does not have.
+def shown(value: Any) -> str:
+    """Return the beginning of a value for an error, without a text of all of it, which can take long.
 
     Examples
     --------
-    >>> finite_values({"saved": -math.inf, "answer": [2.5]})
-    {'saved': None, 'answer': [2.5]}
+    >>> shown([1, 2]), shown("x" * 1000)[-4:], shown(list(range(100)))
+    ('[1, 2]', "...'", '[0, 1, 2, 3, 4, 5, ...]')
     """
-    if isinstance(value, dict):
-        return {name: finite_values(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [finite_values(each) for each in value]
-    return finite(value) if isinstance(value, float) else value
+    return _SHORT.repr(value)[:_MOST_SHOWN]
+
+
+_MOST_SHOWN = 80
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = _MOST_SHOWN
 
 
 def json_response(value: Any) -> Response:
-    """Return a value as JSON, without NaN and infinity."""
-    return Response(_ENCODER.encode(value), media_type="application/json")
+    """Return a value as JSON, in which NaN and infinity are null.
+
+    Examples
+    --------
+    >>> json_response({"saved": -math.inf, "answer": 2.5}).body
+    b'{"saved":null,"answer":2.5}'
+    """
+    try:
+        text = _ENCODER.encode(value)
+    except ValueError:  # a number that JSON does not have
+        text = _ENCODER.encode(_finite_values(value))
+    return Response(text, media_type="application/json")
+
+
+def _finite_values(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite_values(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite_values(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

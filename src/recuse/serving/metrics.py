@@ -8,7 +8,7 @@ import logging
 import os
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -22,33 +22,22 @@ from recuse.out_of_fold import OutOfFold
 from recuse.serving.model_store import DecidedRows, LoadedModel
 from recuse.serving.openapi import GUARDED, operation
 
-if TYPE_CHECKING:
-    from recuse.serving.deciding import DecidedRequest
-
 __all__ = ["RecentRows", "ServiceMetrics", "router"]
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 # By name: meaning, labels beside the model, and how the values of several workers are joined.
-_GAUGES = {
+_GAUGES: dict[str, tuple[str, tuple[str, ...], Any]] = {
     "column_drift": (
-        "Share of the recent rows with a cell that training did not have.",
-        ("column", "problem"),
-        "livemax",
+        *("Share of the recent rows with a cell that training did not have.", ("column", "problem"), "livemax"),
     ),
     "output_drift": (
-        "Kolmogorov-Smirnov distance of the recent outputs from the out-of-fold ones of training.",
-        ("output",),
-        "livemax",
+        *("Kolmogorov-Smirnov distance of the recent outputs from the out-of-fold ones.", ("output",), "livemax"),
     ),
     "expected_loss": ("Quantiles of the expected loss of the recent rows.", ("quantile",), "livemostrecent"),
     "model_loaded": ("1 for the served version.", ("version",), "livemax"),
-    "model_certificate": (
-        "Number of the certificate at whose threshold a model is served, 0 for none.",
-        (),
-        "livemostrecent",
-    ),
+    "model_certificate": ("Number of the certificate in force, 0 for none.", (), "livemostrecent"),
 }
 
 _WINDOW = 5000  # rows that the shares, distances and quantiles are about
@@ -89,39 +78,37 @@ class ServiceMetrics:
             registry=self.registry,
         )
         self._rows = Counter("recuse_rows", "Decided rows.", ["model", "decision"], registry=self.registry)
-        self._gauges = {name: self._gauge(name, *described) for name, described in _GAUGES.items()}
+        self._gauges = {
+            name: Gauge(f"recuse_{name}", meaning, ("model", *labels), registry=self.registry, multiprocess_mode=mode)
+            for name, (meaning, labels, mode) in _GAUGES.items()
+        }
         self._digesting = Lock()
         self._children: dict[Any, Any] = {}
         self._known_shares: dict[str, set[tuple[str, str]]] = {}
         self._windows: dict[str, RecentRows] = {}
         self._shown: dict[str, RecentRows] = {}
 
-    def _gauge(self, name: str, meaning: str, labels: tuple[str, ...], mode: Any) -> Gauge:
-        return Gauge(f"recuse_{name}", meaning, ("model", *labels), registry=self.registry, multiprocess_mode=mode)
-
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         key = (route, status)
         child = self._children.get(key)
         if child is None:
-            child = self._children[key] = self._seconds.labels(key[0], str(status))
+            child = self._children[key] = self._seconds.labels(route, str(status))
         child.observe(seconds)
 
-    def add(self, decided: DecidedRequest) -> None:
+    def add(self, loaded: LoadedModel, outcome: DecidedRows) -> None:
         """Count the decisions of a request, and note its rows."""
-        question, decision = decided.question, decided.decision
-        name = question.loaded.name
-        accepted = int(np.count_nonzero(decision.accepted))
-        for kind, count in (("accepted", accepted), ("rejected", len(decision) - accepted)):
+        accepted = int(np.count_nonzero(outcome.decision.accepted))
+        for kind, count in (("accepted", accepted), ("rejected", len(outcome.decision) - accepted)):
             if count:
-                self._count_of(name, kind).inc(count)
-        self._window(question.loaded).add(decided.outcome)
-
-    def _count_of(self, name: str, kind: str) -> Counter:
-        child = self._children.get((name, kind))
-        if child is None:
-            child = self._children[name, kind] = self._rows.labels(name, kind)
-        return child
+                child = self._children.get((loaded.name, kind))
+                if child is None:
+                    child = self._children[loaded.name, kind] = self._rows.labels(loaded.name, kind)
+                child.inc(count)
+        window = self._windows.get(loaded.name)
+        if window is None or window.loaded is not loaded:
+            window = self._windows[loaded.name] = RecentRows(loaded)
+        window.add(outcome)
 
     def loaded(self, model: LoadedModel, previous: LoadedModel | None = None) -> None:
         """Note which version of a model is served."""
@@ -152,28 +139,19 @@ class ServiceMetrics:
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 
-    def _window(self, loaded: LoadedModel) -> RecentRows:
-        window = self._windows.get(loaded.name)
-        if window is None or window.loaded is not loaded:
-            window = self._windows[loaded.name] = RecentRows(loaded)
-        return window
-
     def _set_gauges(self, name: str, window: RecentRows) -> None:
-        shares = window.column_shares()
-        self._reset(self._gauges["column_drift"], name, shares)
-        for (column, problem), share in shares.items():
-            self._gauges["column_drift"].labels(name, column, problem).set(share)
-        for quantile, loss in window.expected_loss_quantiles(_QUANTILES).items():
-            self._gauges["expected_loss"].labels(name, f"{quantile:g}").set(loss)
-        for output, distance in window.distances().items():
-            self._gauges["output_drift"].labels(name, output).set(distance)
-
-    def _reset(self, gauge: Gauge, name: str, kept: Any) -> None:
-        """Set the shares to 0 that are no longer in the window."""
+        outputs, shares = window.outputs(), window.column_shares()
         known = self._known_shares.setdefault(name, set())
-        for column, problem in known - set(kept):
-            gauge.labels(name, column, problem).set(0)
-        known.update(kept)
+        known.update(shares)
+        for column, problem in known:  # 0 for what is no longer in the window
+            self._gauges["column_drift"].labels(name, column, problem).set(shares.get((column, problem), 0.0))
+        losses = outputs.get("expected_loss", np.zeros(0))
+        if np.isfinite(losses).any():
+            quantiles = np.quantile(losses[np.isfinite(losses)], _QUANTILES).tolist()
+            for level, loss in zip(_QUANTILES, quantiles, strict=True):
+                self._gauges["expected_loss"].labels(name, f"{level:g}").set(loss)
+        for output, distance in window.distances(outputs).items():
+            self._gauges["output_drift"].labels(name, output).set(distance)
 
 
 def _forget_dead_workers(folder: Path) -> None:
@@ -205,9 +183,9 @@ class RecentRows:
         )
 
     def add(self, outcome: DecidedRows) -> None:
-        """Note some decided rows; of a large request some rows at equal distances."""
+        """Note some decided rows without their cells, which may be large; of many rows some at equal distances."""
         count = len(outcome.decision)
-        self._pending.append(outcome if count <= _SAMPLE else outcome[:: -(-count // _SAMPLE)])
+        self._pending.append(outcome if count == 1 else outcome[:: -(-count // _SAMPLE)])
 
     def digest(self) -> bool:
         """Compare the rows since the last call with the training rows; return whether there were any."""
@@ -237,28 +215,19 @@ class RecentRows:
         rows = sum(batch[0] for batch in list(self._batches))
         return {key: count / rows for key, count in total.items()}
 
-    def expected_loss_quantiles(self, levels: tuple[float, ...]) -> dict[float, float]:
-        """Return quantiles of the expected loss; none if the model has no expected loss."""
-        losses = self._outputs().get("expected_loss", np.zeros(0))
-        finite = losses[np.isfinite(losses)]
-        return dict(zip(levels, np.quantile(finite, levels).tolist(), strict=True)) if len(finite) else {}
+    def outputs(self) -> dict[str, Floats]:
+        """Return the predictions, scores and expected losses of the window."""
+        batches = [outputs for _, _, outputs in list(self._batches)]
+        return {name: np.concatenate([batch[name] for batch in batches]) for name in (batches[0] if batches else ())}
 
-    def distances(self) -> dict[str, float]:
-        """Return how far predictions, scores and expected losses are from the out-of-fold ones of training.
+    def distances(self, outputs: dict[str, Floats]) -> dict[str, float]:
+        """Return how far outputs are from the out-of-fold ones of training.
 
         The distance is that of `recuse.audit.drift`: the largest difference of the distribution functions, 0 to 1.
         """
         known = OutOfFold.of(self.loaded.model)
         training = {} if known is None else _outputs(known.decision(), known.expected_loss)
-        recent = self._outputs()
-        names = [name for name in training if name in recent and len(recent[name]) == len(recent["score"])]
-        return {name: _distance(training[name], recent[name]) for name in names}
-
-    def _outputs(self) -> dict[str, Floats]:
-        batches = [outputs for _, _, outputs in list(self._batches)]
-        if not batches:
-            return {}
-        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+        return {name: _distance(training[name], outputs[name]) for name in training if name in outputs}
 
 
 def _distance(reference: Floats, current: Floats) -> float:
@@ -272,7 +241,5 @@ def _distance(reference: Floats, current: Floats) -> float:
 
 
 def _outputs(decision: Decision, expected_loss: Floats | None) -> dict[str, Floats]:
-    outputs = {"score": decision.score}
-    if decision.prediction.ndim == 1:
-        outputs["prediction"] = decision.prediction
+    outputs = {"score": decision.score, "prediction": decision.prediction}
     return outputs if expected_loss is None else {**outputs, "expected_loss": expected_loss}

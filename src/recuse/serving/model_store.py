@@ -6,10 +6,10 @@ import logging
 import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,46 +23,13 @@ from recuse.tabular.schema import TableSchema
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CertificateInForce", "DecidedRows", "LoadedModel", "ModelStore"]
+__all__ = ["DecidedRows", "LoadedModel", "ModelStore"]
 
 _VERSION_DIGITS = 12
 
 _log = logging.getLogger("recuse.serving")
 
 Signature = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class CertificateInForce:
-    """The certificate at whose threshold a model is served.
-
-    Attributes
-    ----------
-    number : int
-        Its position in the model file, from 1.
-    certificate : Certificate
-    """
-
-    number: int
-    certificate: Certificate
-
-    @classmethod
-    def of(cls, model: ServedModel, number: int, name: str) -> Self:
-        """Return a certificate of a model; raise a ValueError if the model has none of this number."""
-        known = len(model.certificates)
-        if not 1 <= number <= known:
-            raise ValueError(f"the file of model {name!r} must have certificate {number}, it has {known} certificates")
-        return cls(number, model.certificates[number - 1])
-
-    def check_same(self, other: CertificateInForce, name: str) -> None:
-        """Raise a ValueError if another file has another promise under this number."""
-        old, new = (
-            f"{each.what} <= {each.target:g} at delta {each.delta:g}" for each in (self.certificate, other.certificate)
-        )
-        if old != new:
-            raise ValueError(
-                f"certificate {self.number} of model {name!r} must promise {old} as before, the new file has {new}"
-            )
 
 
 @dataclass(frozen=True)
@@ -113,8 +80,8 @@ class LoadedModel:
         Training rows, if the service has them.
     column_names : dict of str to (str or int)
         Names of the columns of the table, with the column of the cost, by their text in JSON; empty for images.
-    certificate : CertificateInForce or None
-        The certificate at whose threshold the model decides.
+    certificate_number : int or None
+        Number of the certificate, from 1, at whose threshold the model decides.
 
     Examples
     --------
@@ -136,17 +103,29 @@ class LoadedModel:
     model: ServedModel = field(repr=False)
     training: pd.DataFrame | None = field(default=None, repr=False)
     column_names: Mapping[str, str | int] = field(default_factory=dict, repr=False)
-    certificate: CertificateInForce | None = None
+    certificate_number: int | None = None
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate in force."""
+        number = self.certificate_number
+        return None if number is None else self.model.certificates[number - 1]
+
+    @property
+    def target(self) -> str | None:
+        """The name of the target, if the file has it."""
+        names = self.model.info()["targets"]["names"]
+        return names[0] if names else None
+
+    @property
+    def has_expected_loss(self) -> bool:
+        """Whether the model expects a loss for each row."""
+        return "expected_loss" in self.model.result_types
 
     @property
     def reads_rows(self) -> bool:
         """Whether the model reads rows of tables, which a review queue can hold; others read images."""
         return isinstance(self.model.schema, TableSchema)
-
-    @property
-    def certificate_number(self) -> int | None:
-        """The number of the certificate in force."""
-        return None if self.certificate is None else self.certificate.number
 
     @classmethod
     def read(
@@ -154,22 +133,44 @@ class LoadedModel:
     ) -> LoadedModel:
         """Load a model file; raise a ValueError or an OSError if it cannot be used, or lacks the certificate."""
         model, digest = load_with_digest(path)
-        in_force = None if certificate is None else CertificateInForce.of(model, certificate, name)
-        names = _column_names(model, in_force)
-        loaded = cls(name, digest[:_VERSION_DIGITS], model, training, names, in_force)
+        count = len(model.certificates)
+        if certificate is not None and not 1 <= certificate <= count:
+            raise ValueError(
+                f"the file of model {name!r} must have certificate {certificate}, it has {count} certificates"
+            )
+        loaded = cls(name, digest[:_VERSION_DIGITS], model, training, certificate_number=certificate)
+        loaded = replace(loaded, column_names=loaded._column_names())
         loaded._warm_up()
         return loaded
 
     def decide(self, table: Any, cost: Any = None) -> DecidedRows:
         """Decide about rows, by the certificate in force if there is one, and compare them with the training rows."""
-        if self.certificate is None:
-            reading = self.model.read(table, warn=False)
-            return DecidedRows(*self.model.decide_reading(reading, cost), reading.comparison)
-        certified = self.model.certified(self.certificate.number - 1)
-        cost = certified.model_cost(cost)
+        number = self.certificate_number
+        certified = None if number is None else self.model.certified(number - 1)
+        cost = cost if certified is None else certified.model_cost(cost)
         reading = self.model.read(table, warn=False)
         decision, expected = self.model.decide_reading(reading, cost)
-        return DecidedRows(certified.apply(decision), expected, reading.comparison)
+        return DecidedRows(decision if certified is None else certified.apply(decision), expected, reading.comparison)
+
+    def check_same_promise(self, other: LoadedModel) -> None:
+        """Raise a ValueError if another file has another promise under the number of the certificate in force."""
+        promises = [
+            f"{each.what} <= {each.target:g} at delta {each.delta:g}"
+            for each in (self.certificate, other.certificate)
+            if each is not None
+        ]
+        if len(set(promises)) > 1:
+            raise ValueError(
+                f"certificate {self.certificate_number} of model {self.name!r} must promise {promises[0]} as before, "
+                f"the new file has {promises[1]}"
+            )
+
+    def _column_names(self) -> dict[str, str | int]:
+        if not isinstance(self.model.schema, TableSchema):
+            return {}
+        names = [column.name for column in self.model.schema.columns]
+        costs = [self.model.cost_, None if self.certificate is None else self.certificate.cost]
+        return {str(name): name for name in (*names, *(cost for cost in costs if isinstance(cost, str)))}
 
     def _warm_up(self) -> None:
         """Decide once about an empty row, so that no request waits for imports and first allocations."""
@@ -264,51 +265,47 @@ class ModelStore:
             self.reload()
 
     def _reload(self, name: str) -> bool:
-        signature = _signature(self._paths[name])
+        """Load a file that was replaced; return whether its content is new.
+
+        Trouble is reported once. A file that cannot be opened, as with too many open files, is tried again.
+        """
+        signature, old, failure = _signature(self._paths[name]), self._loaded[name], ""
         if signature == self._signatures[name]:
             self._failures.pop(name, None)
             return False
-        if signature is None:
-            self._signatures[name] = None
-            _log.warning("the file of model %s is gone, version %s stays", name, self._loaded[name].version)
-            return False
         try:
-            replaced = self._replace(name)
-        except OSError as error:  # such as too many open files, which passes: it is tried again, and reported once
-            if self._failures.get(name) != str(error):
-                self._report(name, error)
-            self._failures[name] = str(error)
-            return False
+            if signature is None:
+                _log.warning("the file of model %s is gone, version %s stays", name, old.version)
+            else:
+                self._replace(name)
         except Exception as error:  # whatever a foreign file leads to, the old version must stay
-            self._report(name, error)
-            replaced = False
-        self._signatures[name] = signature  # a damaged or deleted file is reported once
-        self._failures.pop(name, None)
-        return replaced
+            failure = str(error) if isinstance(error, OSError) else ""
+            if not failure or failure != self._failures.get(name):
+                _log.error("model %s was not replaced, version %s stays: %s", name, old.version, error)
+        self._failures[name] = failure
+        if not failure:
+            self._signatures[name] = signature
+        return self._loaded[name] is not old
 
-    def _report(self, name: str, error: Exception) -> None:
-        _log.error("model %s was not replaced, version %s stays: %s", name, self._loaded[name].version, error)
-
-    def _replace(self, name: str) -> bool:
-        """Load the file of a model; return whether its content is new."""
+    def _replace(self, name: str) -> None:
+        """Load the file of a model, unless its content is that of the version in use."""
         new = LoadedModel.read(name, self._paths[name], self._training.get(name), self._certificates.get(name))
         old = self._loaded.get(name)
         if old is not None and new.version == old.version:
-            return False
-        if old is not None and old.certificate is not None and new.certificate is not None:
-            old.certificate.check_same(new.certificate, name)
+            return
+        if old is not None:
+            old.check_same_promise(new)
         self._loaded[name] = new
         self._on_change(new, old)
         if old is not None:
             _log.warning("model %s was replaced: version %s after %s", name, new.version, old.version)
         _warn_of_certificates(new)
-        return True
 
 
 def _warn_of_certificates(loaded: LoadedModel) -> None:
     """Say that a model with certificates is served without one; of several processes, the first says so."""
     count = len(loaded.model.certificates)
-    if count and loaded.certificate is None and multiprocessing.parent_process() is None:
+    if count and loaded.certificate_number is None and multiprocessing.parent_process() is None:
         has = "a certificate, which does" if count == 1 else f"{count} certificates, which do"
         _log.warning(
             "model %s has %s not hold at the threshold that it is served at: --certificate [MODEL=]N serves it at a "
@@ -325,11 +322,3 @@ def _signature(path: Path) -> Signature | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _column_names(model: ServedModel, in_force: CertificateInForce | None) -> dict[str, str | int]:
-    if not isinstance(model.schema, TableSchema):
-        return {}
-    costs = [model.cost_, *([] if in_force is None else [in_force.certificate.cost])]
-    columns = [name for name in costs if isinstance(name, str)]
-    return {str(name): name for name in (*(column.name for column in model.schema.columns), *columns)}

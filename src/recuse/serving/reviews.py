@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
@@ -17,11 +17,10 @@ from recuse.reviews.queue import LEASE_SECONDS
 from recuse.reviews.results import QueueSummary
 from recuse.serving import messages
 from recuse.serving.access import Role
-from recuse.serving.errors import RequestError, shown
-from recuse.serving.messages import finite_values, json_response
+from recuse.serving.bodies import parse_json
+from recuse.serving.messages import RequestError, json_response, shown
 from recuse.serving.openapi import CHANGED, GUARDED, operation
 from recuse.serving.pages import inline_page
-from recuse.serving.parsing import parse_json
 
 __all__ = ["QueueState", "router"]
 
@@ -50,8 +49,8 @@ class QueueState:
         self._problem: str | None = None
         self._written = -_FRESH_SECONDS
 
-    @asynccontextmanager
-    async def used(self, *, writes: bool) -> AsyncIterator[None]:
+    @contextmanager
+    def used(self, *, writes: bool) -> Iterator[None]:
         """Note whether a use of the queue fails because of its file, and if it writes, whether it succeeds."""
         try:
             yield
@@ -64,7 +63,7 @@ class QueueState:
     async def is_ready(self) -> bool:
         """Return whether the queue can be written, after a look at its file and a write that changes nothing."""
         try:
-            async with self.used(writes=self._problem is not None):
+            with self.used(writes=self._problem is not None):
                 self._queue.check_file()
                 if self._problem is not None or time.monotonic() - self._written > _FRESH_SECONDS:
                     await self._queue.check_write()
@@ -103,7 +102,7 @@ async def lease(request: Request) -> Response:
         return Response(status_code=204, headers={"X-Skipped": str(counts.skipped_by_you)})
     values = {**asdict(item), "reviewer": reviewer, "progress": asdict(counts)}
     values["lease"] = values.pop("token")
-    return json_response(finite_values(values))
+    return json_response(values)
 
 
 @router.post("/reviews/{review}/answer", **operation(messages.ReviewAnswer, *CHANGED, body=messages.ReviewRequest))
@@ -113,7 +112,7 @@ async def answer(request: Request, review: str) -> Response:
     queue, reviewer = _queue(request), _name_of_key(request) or body.get("reviewer", "").strip()
     outcome = await _call(request, lambda: queue.answer(review, body["lease"], body["value"]))
     counts = await _call(request, lambda: queue.progress(reviewer))
-    return json_response(finite_values({**asdict(outcome), "progress": asdict(counts)}))
+    return json_response({**asdict(outcome), "progress": asdict(counts)})
 
 
 @router.post(
@@ -160,7 +159,7 @@ def _name_of_key(request: Request) -> str | None:
 async def _call(request: Request, work: Callable[[], Any]) -> Any:
     """Run a method of the queue in a thread, and answer its errors with one sentence."""
     try:
-        async with request.app.state.queue_state.used(writes=False):  # some only read
+        with request.app.state.queue_state.used(writes=False):  # some only read
             return await run_in_threadpool(work)
     except (ValueError, OSError) as error:
         status = 503 if isinstance(error, OSError) else 422
@@ -171,7 +170,7 @@ async def _body(request: Request, kind: Any, known: dict[str, str] | None = None
     """Return the body of a request if it has the texts and truth values of its type; `known` ones replace its own."""
     hints = get_type_hints(kind)
     needed = [name for name in hints if name in kind.__required_keys__]
-    text = await request.body()
+    text = request.state.body
     if len(text) > _MOST_BYTES:
         raise RequestError(413, f"the body may have at most {_MOST_BYTES} bytes, got {len(text)}", reason="size")
     body = parse_json(text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import os
+import platform
 import socket
 import sys
 import time
@@ -21,6 +23,8 @@ __all__ = ["run_server"]
 _BACKLOG = 2048
 _SWITCH_SECONDS = 0.001  # how long a small request waits for a thread that decides about a large one
 _RETRY_SECONDS = 3.0
+_M_MMAP_THRESHOLD = -3  # of malloc.h
+_LARGE_BLOCK = 2**16
 _OTHER_FILES = 64  # models, the queue, metrics and libraries
 _ANSWER_SECONDS = 2.0  # time to send the answer that a request took too long
 _GRACE_SECONDS = 5  # a request that is still open so long after its time-out was not sent completely
@@ -99,11 +103,18 @@ def _create_app(settings: Settings) -> Any:
     """Create the application in a process that does nothing else."""
     from recuse.serving.app import create_app
 
+    _return_memory()
     app = create_app(settings)
     gc.collect()
     gc.freeze()  # models and modules stay: no collection needs to look at them
     sys.setswitchinterval(_SWITCH_SECONDS)
     return app
+
+
+def _return_memory() -> None:
+    """Let glibc return every large block to the system when it is freed; its own threshold grows up to 32 MiB."""
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def _create_worker_app(settings: Settings) -> Any:

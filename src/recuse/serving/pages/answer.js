@@ -20,15 +20,12 @@ function plural(count, word) {
 /** Return the typical size of the error, where the loss tells it, else null. */
 function typicalError(decision, model) {
   const loss = decision.expected_loss;
-  if (loss === null || Array.isArray(decision.prediction)) return null;
+  if (loss === null) return null;
   return {squared: Math.sqrt(Math.max(loss, 0)), absolute: loss}[model.loss] ?? null;
 }
 
-/** Return the prediction as text, with the digits that its error allows, and the names of several targets. */
+/** Return the prediction as text, with the digits that its error allows. */
 function predictionText(decision, model) {
-  if (Array.isArray(decision.prediction)) {
-    return decision.prediction.map((value, place) => `${model.targets[place]} ${show(value)}`).join(', ');
-  }
   const error = typicalError(decision, model), value = decision.prediction;
   if (!(error > 0) || typeof value !== 'number') return show(value);
   const digits = Math.min(Math.max(1 - Math.floor(Math.log10(error)), 0), 10);

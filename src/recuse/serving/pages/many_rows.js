@@ -109,11 +109,10 @@ function markSelected() {
 }
 
 function download() {
-  const {header, cells, decisions} = state.batch, several = state.model.targets.length > 1;
-  const names = [...(several ? state.model.targets.map(name => `prediction_${name}`) : ['prediction']), 'accepted', 'score', 'cost', 'expected_loss',
-    ...(state.model.experts.length ? ['takes'] : [])];
+  const {header, cells, decisions} = state.batch;
+  const names = ['prediction', 'accepted', 'score', 'cost', 'expected_loss', ...(state.model.experts.length ? ['takes'] : [])];
   const lines = decisions.map((each, place) => [...header.map((_, column) => cells[place][column] ?? ''),
-    ...[each.prediction].flat(), each.accepted, each.score, each.cost, each.expected_loss,
+    each.prediction, each.accepted, each.score, each.cost, each.expected_loss,
     ...(state.model.experts.length ? [each.takes] : [])]);
   const link = make('a', {download: 'decisions.csv', href: URL.createObjectURL(new Blob([csvText([[...header, ...names], ...lines])], {type: 'text/csv'}))});
   link.click();

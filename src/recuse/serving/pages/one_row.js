@@ -82,12 +82,10 @@ function clearAnswer() {
 function drawAnswer() {
   const answer = state.answer;
   if (!answer) return;
-  const {accepted, expected_loss: loss, cost} = answer, several = Array.isArray(answer.prediction);
+  const {accepted, expected_loss: loss, cost} = answer, target = state.model.target ?? '';
   $('verdict').className = `verdict ${accepted ? 'predict' : 'expert'}`;
-  const target = several ? '' : /^target \d+$/.test(state.model.targets[0]) ? '' : state.model.targets[0];
   $('kicker').textContent = state.selected === null ? target : `Row ${state.selected + 1}${target && ` \u00b7 ${target}`}`;
   $('big').replaceChildren(...(accepted ? ['Predict ', make('strong', {}, predictionText(answer, state.model))] : [askWhom(answer)]));
-  $('big').classList.toggle('long', several && accepted);
   $('lead').textContent = [savingSentence(answer), errorSentence(answer, state.model)].filter(Boolean).join(' ');
   $('pill').textContent = accepted ? `Predict ${predictionText(answer, state.model)}` : askWhom(answer);
   $('pill').className = `pill ${accepted ? 'predict' : 'expert'}`;
@@ -148,13 +146,12 @@ function neighbourParts(neighbours) {
 
 function targetLines(neighbours) {
   if (neighbours[0].target === null) return [];
-  const ours = [state.answer.prediction].flat();
-  return ours.map((value, place) => make('tr', {class: 'target'}, make('th', {scope: 'row'}, ours.length > 1 ? state.model.targets[place] : targetName()),
-    make('td', {class: 'number'}, make('span', {class: 'note'}, 'predicted '), show(value)),
-    ...neighbours.map(near => make('td', {class: 'number'}, shownCell([near.target].flat()[place])))));
+  return [make('tr', {class: 'target'}, make('th', {scope: 'row'}, targetName()),
+    make('td', {class: 'number'}, make('span', {class: 'note'}, 'predicted '), show(state.answer.prediction)),
+    ...neighbours.map(near => make('td', {class: 'number'}, shownCell(near.target))))];
 }
 
 const sameCell = (name, near) => String(state.row.values[name] ?? '') === String(near.row[name] ?? '');
-const targetName = () => /^target \d+$/.test(state.model.targets[0]) ? 'target' : state.model.targets[0];
+const targetName = () => state.model.target ?? 'target';
 const numeric = name => state.columns.find(column => column.name === name)?.kind === 'number' ? 'number' : '';
 const shownCell = cell => cell === null || cell === undefined ? '\u2013' : typeof cell === 'number' ? plainNumber(cell) : String(cell);

@@ -48,7 +48,7 @@ async function once(task) {
     if (error.status === 404 || error.status === 409) await next().catch(later => say('alert', later.message));
   } finally {
     state.busy = $('submit').disabled = $('skip').disabled = false;
-    if (state.item) toFill()?.focus();
+    if (state.item) $('value').focus();
   }
 }
 
@@ -86,13 +86,11 @@ function showItem(item) {
   $('task-note').textContent = `Model ${item.model}, ${when}`;
   $('cells').replaceChildren(...Object.entries(item.row).map(([name, cell]) => make('div', {},
     make('dt', {}, name), make('dd', cell === null ? {class: 'missing'} : {}, cell === null ? 'missing' : shown(cell)))));
-  const names = item.targets ?? Array.from({length: item.target_count}, (_, place) =>
-    item.target_count === 1 ? 'Your answer' : `Target ${place + 1}`);
-  $('fields').replaceChildren(...names.map((name, place) => make('label', {}, name, make('input', {
-    type: 'text', inputmode: 'decimal', id: `value-${place}`, autocomplete: 'off', 'aria-describedby': 'problem'}))));
+  $('fields').replaceChildren(make('label', {}, item.target ?? 'Your answer', make('input', {
+    type: 'text', inputmode: 'decimal', id: 'value', autocomplete: 'off', 'aria-describedby': 'problem'})));
   say('problem', '');
   showProgress(item.progress);
-  toFill().focus({preventScroll: true});
+  $('value').focus({preventScroll: true});
 }
 
 function showProgress(progress) {
@@ -102,38 +100,31 @@ function showProgress(progress) {
   $('saved').textContent = rounded(saved);
 }
 
-const inputs = () => [...$('fields').querySelectorAll('input')];
-const toFill = () => inputs().find(input => input.hasAttribute('aria-invalid')) ?? inputs().find(input => !input.value.trim()) ?? inputs()[0];
-
-/** Return the numbers that were entered, or null after saying what is wrong. */
+/** Return the number that was entered, or null after saying what is wrong. */
 function entered() {
-  const values = [];
-  for (const input of inputs()) {
-    const text = input.value.trim().replace('−', '-');
-    input.removeAttribute('aria-invalid');
-    if (!NUMBER.test(text) || !Number.isFinite(Number(text))) {
-      input.setAttribute('aria-invalid', 'true');
-      input.focus();
-      say('problem', text ? `Enter a number such as 1234.5, not “${text.slice(0, 40)}”.` : 'Enter a number.');
-      return null;
-    }
-    values.push(Number(text));
+  const input = $('value'), text = input.value.trim().replace('−', '-');
+  input.removeAttribute('aria-invalid');
+  if (!NUMBER.test(text) || !Number.isFinite(Number(text))) {
+    input.setAttribute('aria-invalid', 'true');
+    input.focus();
+    say('problem', text ? `Enter a number such as 1234.5, not “${text.slice(0, 40)}”.` : 'Enter a number.');
+    return null;
   }
   say('problem', '');
-  return values;
+  return Number(text);
 }
 
 async function submit() {
-  const values = entered();
-  if (values === null) return;
-  const item = state.item, body = {lease: item.lease, reviewer: state.reviewer, value: values.length === 1 ? values[0] : values};
+  const value = entered();
+  if (value === null) return;
+  const item = state.item, body = {lease: item.lease, reviewer: state.reviewer, value};
   const outcome = await ask(`${lease()}/answer`, body);
-  showOutcome(item, outcome);
+  showOutcome(outcome);
   showProgress(outcome.progress);
   await next();
 }
 
-function showOutcome(item, outcome) {
+function showOutcome(outcome) {
   const {loss, cost, saved, rejected} = outcome, better = saved >= 0;
   $('outcome').hidden = false;
   $('outcome').className = `card outcome ${better ? 'paid' : 'lost'}`;
@@ -141,11 +132,8 @@ function showOutcome(item, outcome) {
   $('verdict').textContent = rejected
     ? `The model left this row to you. ${better ? `That paid: it saved ${amount}.` : `It need not have: that cost ${amount} more.`}`
     : `The model would have answered this row itself. ${better ? `That would have been right, by ${amount}.` : `Asking you would have been better, by ${amount}.`}`;
-  const names = item.targets ?? [];
-  const label = (text, place) => outcome.answer.length > 1 ? `${text}, ${names[place] ?? place + 1}` : text;
-  const pairs = outcome.answer.flatMap((value, place) =>
-    [[label('You', place), shown(value)], [label('Model', place), rounded(outcome.prediction[place])]]);
-  pairs.push(['Loss of the model', rounded(loss)], ['Cost of asking you', rounded(cost)]);
+  const pairs = [['You', shown(outcome.answer)], ['Model', rounded(outcome.prediction)], ['Loss of the model', rounded(loss)],
+    ['Cost of asking you', rounded(cost)]];
   $('pairs').replaceChildren(...pairs.flatMap(([name, value]) => [make('dt', {}, name), make('dd', {}, value)]));
   const most = Math.max(loss, cost) || 1;
   $('bars').replaceChildren(...[['loss', loss], ['cost', cost]].map(([name, value]) => {
@@ -207,9 +195,7 @@ $('start').addEventListener('submit', event => {
 });
 $('answer').addEventListener('submit', event => {
   event.preventDefault();
-  const empty = inputs().find(input => !input.value.trim());
-  if (empty && document.activeElement !== empty && inputs().includes(document.activeElement)) empty.focus();
-  else if (state.item) once(submit);
+  if (state.item) once(submit);
 });
 $('skip').addEventListener('click', () => state.item && once(skip));
 $('again').addEventListener('click', () => { state.skipped = true; once(next); });
