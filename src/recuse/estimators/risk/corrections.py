@@ -290,29 +290,18 @@ def _extra_losses(
 ) -> tuple[int, Floats]:
     """Return the number of rows used, and the extra loss of each blanked column and, last, of all of them."""
     columns, width = len(encoder.slices), part.features.shape[1]
-    missing = encoder.missing_row
-    count = min(
-        max(_BLANKED_ROWS // (columns + 2), _MIN_ROWS), _BLANKED_CELLS // ((columns + 2) * width), len(part.target)
-    )
+    missing, places = encoder.missing_row, [*encoder.slices, slice(None)]
+    count = min(max(_BLANKED_ROWS // (columns + 2), _MIN_ROWS), _BLANKED_CELLS // ((columns + 2) * width))
     if count == 0:  # a wide table: only measure all columns together
-        some = random.choice(
-            len(part.target), min(len(part.target), max(1, _BLANKED_CELLS // (2 * width))), replace=False
-        )
-        features, target = part.features[some], part.target[some]
-        blank = np.tile(missing, (len(some), 1))
-        extra = _mean_loss(part, blank, target, loss) - _mean_loss(part, features, target, loss)
-        return len(some), np.append(np.zeros(columns), extra)
-    some = random.choice(len(part.target), count, replace=False)
-    features, target = part.features[some], part.target[some]
-    blanked = [features]
-    for where in [*encoder.slices, slice(None)]:
-        copy = features.copy()
+        places, count = places[-1:], max(1, _BLANKED_CELLS // (2 * width))
+    some = random.choice(len(part.target), min(count, len(part.target)), replace=False)
+    blanked = [part.features[some]]
+    for where in places:
+        copy = blanked[0].copy()
         copy[:, where] = missing[where]
         blanked.append(copy)
-    predictions = part.predict(np.concatenate(blanked)).reshape(columns + 2, -1)
-    losses = loss(predictions - target).mean(axis=1)
-    return count, losses[1:] - losses[0]
-
-
-def _mean_loss(part: HeldOut, features: Floats, target: Floats, loss: TargetLoss) -> float:
-    return float(loss(part.predict(features) - target).mean())
+    predictions = part.predict(np.concatenate(blanked)).reshape(len(blanked), -1)
+    losses = loss(predictions - part.target[some]).mean(axis=1)
+    extra = np.zeros(columns + 1)
+    extra[-len(places) :] = losses[1:] - losses[0]
+    return len(some), extra
