@@ -10,16 +10,15 @@ from recuse.estimators import KernelAverage, StackedMLPRegressor
 BY_DESIGN = {
     "check_regressors_no_decision_function": "a rejecting regressor has a score of acceptance by design",
 }
-SMALL = RcRRegressor(epochs=30, slow_start=10, n_members=2)
+SMALL = RcRRegressor(epochs=30, slow_start=10, learning_rate=0.01, n_members=2)
 CROSS_FITTED = RcRRegressorCV(epochs=40, cv=2, n_members=2)
 SELECTIVE = SelectiveNetRegressor(epochs=60, learning_rate=1e-2)
 TREES = ExtraTreesRegressor(10, min_samples_leaf=2)
 RISK = [
-    RiskRejector(Ridge(), TREES, cv=3),
-    RiskRejector(Ridge(), TREES, residuals="train"),
+    RiskRejector(Ridge(), TREES, cv=2),
     RiskRejector(RandomForestRegressor(10), Ridge(), residuals="holdout"),
 ]
-AUTO = AutoRejector(learners={"ridge": Ridge(), "forest": RandomForestRegressor(5)}, risk_models={"trees": TREES}, cv=2)
+AUTO = AutoRejector(learners={"ridge": Ridge()}, risk_models={"trees": TREES}, cv=2)
 PLAIN = [StackedMLPRegressor(epochs=60), KernelAverage()]
 
 

@@ -44,7 +44,7 @@ MISSING_WORDS = frozenset(
 _OF_FILE = "data row"
 
 _NO_TABLES = (np.ndarray, np.generic, list, tuple, str, int, float, type(None))
-# cells that are none of `_NOT_NUMBERS`; text is none either
+# Types of cells that are neither dates, times, durations nor complex numbers.
 _PLAIN_CELLS = {bool, int, float, str, type(None)} | {
     np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + np.typecodes["Float"]
 }

@@ -35,7 +35,8 @@ Hashes = NDArray[np.uint64]
 MISSING = np.uint64(0x9AE16A3B2F90404F)
 _START = np.uint64(0xC3A5C85C97CB3127)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_DIGITS = 4  # Numbers with more significant digits come from a continuous scale.
+# Numbers with more significant digits come from a continuous scale.
+_DIGITS = 4
 _FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 

@@ -49,7 +49,7 @@ def test_the_group_of_an_estimator_may_be_a_column_of_its_table(audited):
     pd.testing.assert_frame_equal(one.table, audit.groups(decision, y, site))
     two = GroupAuditDisplay.from_estimator(Fixed(decision), X, y, ["site", "grade"])
     assert set(two.table["column"]) == {"site", "grade"}
-    with pytest.raises(ValueError, match="group must be a column of X or one value per row, got 'town'"):
+    with pytest.raises(ValueError, match="group must name columns of X, got 'town', not among"):
         GroupAuditDisplay.from_estimator(Fixed(decision), X, y, "town")
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recuse import losses
 from recuse.audit.significance import adjusted, draws_needed, higher_mean, higher_rate, mean_interval, rate_interval
 from recuse.costs import resolve
-from recuse.dataframes import aligned, is_frame, is_pandas
+from recuse.dataframes import aligned, is_frame, is_pandas, to_pandas
 from recuse.metrics.measures import DecisionLike, checked, numbers, rcr_loss_rows
 from recuse.tabular.codecs import MISSING_TIME, distinct_cells
 from recuse.tabular.schema import Column, Kind, kind_of
@@ -22,7 +22,7 @@ from recuse.validation import check_count, is_count, require
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Levels", "RowGroup", "groups", "levels_of", "pooled", "read_groups"]
+__all__ = ["Levels", "RowGroup", "groups", "levels_of", "named_groups", "pooled", "read_groups"]
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.intp]
@@ -73,6 +73,33 @@ def read_groups(
         for chosen in combinations(columns, count):
             found += pooled(_product(chosen), min_rows)
     return found
+
+
+def named_groups(group: Any, X: Any) -> Any:
+    """Return the columns of a table that `group` names; or `group` itself, if it is one value for each row.
+
+    Parameters
+    ----------
+    group : str, list of str, array-like, Series or DataFrame
+    X : array-like or DataFrame
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> named_groups("site", pd.DataFrame({"age": [30, 40], "site": ["a", "b"]})).columns.tolist()
+    ['site']
+    """
+    table, names = to_pandas(X), [group] if isinstance(group, str) else group
+    texts = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    if not texts or (names is group and not is_frame(table)):
+        return group
+    columns = list(table.columns) if is_frame(table) else []
+    absent = [name for name in names if name not in columns]
+    if absent and names is group and len(names) == len(table):
+        return group
+    if absent:
+        raise ValueError(f"group must name columns of X, got {absent[0]!r}, not among {columns!r:.300}")
+    return table[list(names)]
 
 
 def levels_of(column: pd.Series[Any], bins: int) -> Levels:

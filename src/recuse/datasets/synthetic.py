@@ -9,7 +9,8 @@ from sklearn.utils import check_random_state
 from recuse.validation import check_count
 
 Floats = npt.NDArray[np.float64]
-_N_USED = 5  # features that the mean and the variance depend on
+# Number of features that the mean and the variance depend on.
+_N_USED = 5
 
 
 def make_heteroscedastic(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from recuse.audit import drift, groups
-from recuse.dataframes import is_frame, to_pandas
+from recuse.audit.subgroups import named_groups
 from recuse.decision import Decision
 from recuse.displays.style import GREY, PALETTE, Drawing, new_axes, percent, tidy
 from recuse.estimators.composition import decide
@@ -57,7 +57,7 @@ class GroupAuditDisplay(Drawing):
         cls, estimator: Any, X: Any, y: Any, group: Any, *, cost: Any = None, ax: Any = None, **options: Any
     ) -> Self:
         """Plot the audit of the decisions of an estimator; `group` may name columns of `X`."""
-        return cls.from_decision(decide(estimator, X, cost=cost), y, _columns(group, X), ax=ax, **options)
+        return cls.from_decision(decide(estimator, X, cost=cost), y, named_groups(group, X), ax=ax, **options)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw one line for each group, in two axes; the vertical lines are the values of all rows."""
@@ -172,17 +172,6 @@ class DriftDisplay(Drawing):
         note = "● distance" + ("   ○ change of the share of missing values" if gaps.any() else "")
         self.ax_.set_title(note, loc="left", fontsize="small", color=GREY)
         return self
-
-
-def _columns(group: Any, X: Any) -> Any:
-    """Return the columns of X that `group` names, or `group` itself if it names none."""
-    frame = to_pandas(X)
-    if isinstance(group, str):
-        if not (is_frame(frame) and group in frame.columns):
-            raise ValueError(f"group must be a column of X or one value per row, got {group!r}")
-        return frame[group]
-    named = is_frame(frame) and isinstance(group, list) and set(group) <= set(frame.columns)
-    return frame[group] if named else group
 
 
 def _name(line: pd.Series[Any]) -> str:

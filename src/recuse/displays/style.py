@@ -26,7 +26,7 @@ __all__ = [
     "tidy",
 ]
 
-# Okabe and Ito (2008): eight colours that can be distinguished with any kind of colour vision
+# The palette of Okabe and Ito (2008): eight colours that can be distinguished with any kind of colour vision
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 GREY = "#595959"
 

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 __all__ = ["RejectionWarning", "warn_if_cost_out_of_range", "warn_if_useless"]
 
-_TOLERATED = 0.01  # warn if at most this share of the losses is below the cost
+# A cost is out of range if at most this share of the losses is below it.
+_TOLERATED = 0.01
 
 
 class RejectionWarning(UserWarning):

@@ -73,12 +73,11 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         groups: ArrayLike | None = None,
         cv: Any = None,
-        reset: bool = True,
         merge_costs: bool = False,
         sort: bool = True,
     ) -> Rows:
         """Check the training rows; merge equal rows and sort them unless `sort` is False."""
-        table, target, row_cost = self._check_training_rows(X, y, cost, reset=reset)
+        table, target, row_cost = self._check_training_rows(X, y, cost)
         index = row_index(X)
         sample_weight, groups = aligned(sample_weight, index, "sample_weight"), aligned(groups, index, "groups")
         part = mark_splits(cv, table, target, groups)
@@ -86,7 +85,7 @@ class CheckedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows = make(table, target, row_cost, sample_weight=sample_weight, groups=groups, part=part)
         if len(rows) < 2:
             raise ValueError(f"training needs at least 2 distinct rows, got n_samples = {len(rows)}")
-        if reset and is_constant_target(rows.y):
+        if is_constant_target(rows.y):
             raise ValueError(f"y must not be constant, got {rows.y[0]} in all rows of weight > 0")
         return rows
 
@@ -237,11 +236,10 @@ class RejectingRegressor(CheckedRegressor, ABC):
         check_is_fitted(self)
         return fitted_fingerprint(self)
 
-    def _training_rows(self, *arguments: Any, reset: bool = True, **options: Any) -> Rows:
-        rows = super()._training_rows(*arguments, reset=reset, **options)
-        known = None if reset else self.training_rows_
-        self.training_rows_ = TrainingRows.learn(rows) if known is None else known.with_rows(rows)
-        return replace(rows, schema=self.training_rows_.schema) if known is None else rows
+    def _training_rows(self, *arguments: Any, **options: Any) -> Rows:
+        rows = super()._training_rows(*arguments, **options)
+        self.training_rows_ = TrainingRows.learn(rows)
+        return replace(rows, schema=self.training_rows_.schema)
 
     def _validation_rows(self, *arguments: Any, **options: Any) -> Rows:
         rows = super()._validation_rows(*arguments, **options)

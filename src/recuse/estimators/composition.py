@@ -26,7 +26,8 @@ __all__ = ["cross_val_decide", "decide", "expected_loss"]
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
-_DEFAULT_FOLDS = 5  # scikit-learn has the same default
+# The default of scikit-learn.
+_DEFAULT_FOLDS = 5
 
 
 def decide(estimator: Any, X: Any, cost: Cost | None = None) -> Decision:

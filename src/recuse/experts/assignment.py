@@ -20,8 +20,10 @@ __all__ = ["assign"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-_ROUNDS = 30  # of prices
-_TOLERANCE = 1e-12  # of the largest cost
+# Prices are computed again at most this number of times.
+_ROUNDS = 30
+# Differences below this part of the largest cost are rounding errors.
+_TOLERANCE = 1e-12
 
 
 def assign(costs: Floats, capacities: Indices) -> Indices:
@@ -85,7 +87,8 @@ class _Moves:
         self._counts = np.bincount(action, minlength=costs.shape[1]).tolist()
         self._actions = range(costs.shape[1])
         self._tolerance = _TOLERANCE * float(np.abs(costs[np.isfinite(costs)]).max())
-        # for each pair of actions, the rows of the first by the extra cost of the second; `_edge` drops moved rows
+        # Each pair of actions has a heap of the rows of the first, by the extra cost of the second. A row that has
+        # moved stays in its heaps until `_edge` drops it.
         pairs = [(a, b) for a in self._actions for b in self._actions if a != b]
         self._heaps = {(a, b): self._heap(np.flatnonzero(action == a), a, b) for a, b in pairs}
 

@@ -29,9 +29,12 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-MODEL = "model"  # the name of action 0, the own prediction
-_ROUNDING = 1e-9  # of a share of the rows
-_LINES = ("total", "oracle")  # of `DeferralDecision.evaluate`, beside "always ..."
+# The name of action 0, which is the own prediction.
+MODEL = "model"
+# A share of the rows that is below a whole number by this much is a rounding error.
+_ROUNDING = 1e-9
+# Names of lines of `DeferralDecision.evaluate`, beside "always ...".
+_LINES = ("total", "oracle")
 
 
 @dataclass(frozen=True, eq=False)

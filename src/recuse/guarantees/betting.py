@@ -26,8 +26,10 @@ __all__ = ["bets_to_choose_from", "imagined_value", "largest_log_wealth", "refut
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_SHARES = np.array([*np.geomspace(0.01, 0.9, 14), 0.96, 0.99, 0.999])  # of the largest bet
-_MOST_UPDATES = 1000  # with more values, several in a row get the same bet
+# The bets to choose from, as shares of the largest bet.
+_SHARES = np.array([*np.geomspace(0.01, 0.9, 14), 0.96, 0.99, 0.999])
+# With more values than this, several in a row get the same bet.
+_MOST_UPDATES = 1000
 
 
 def refutes(values: Floats, mean: float, delta: float, used: Flags | None = None) -> Flags:

@@ -27,8 +27,10 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Hashes = NDArray[np.uint64]
 
-_IMPLAUSIBLE = 0.001  # probability of as many copies of training rows, or as many repeats
-_SURE = 0.99  # confidence of the upper bound on the rate of repeats that the training rows tell
+# Copies of training rows, or repeats, are refused if as many have a lower probability among fresh rows.
+_IMPLAUSIBLE = 0.001
+# Confidence of the upper bound on the rate of repeats among fresh rows.
+_SURE = 0.99
 _PARTS = {
     "rows": "all features and the target",
     "features": "all features",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recuse import audit
 from recuse._version import __version__
-from recuse.audit.subgroups import read_groups
+from recuse.audit.subgroups import named_groups, read_groups
 from recuse.dataframes import aligned, float_array, is_frame, row_index, to_pandas
 from recuse.decision import Decision
 from recuse.inspection.explanations import (
@@ -385,23 +385,11 @@ def _cell(value: Any) -> Any:
 
 def _groups(judged: _Judged) -> list[tuple[str, NDArray[Any]]]:
     """Return the values of each column of groups: the name of a column, several names, a table, or one array."""
-    X = judged.X
-    group = [judged.request.group] if isinstance(judged.request.group, str) else judged.request.group
-    if _are_names(group, X):
-        absent = [name for name in group if name not in X.columns]
-        if absent:
-            raise ValueError(f"group must name columns of X, got {absent[0]!r}, not among {list(X.columns)!r:.300}")
-        group = X[group]
-    values = aligned(group, row_index(X), "group")
+    group = named_groups(judged.request.group, judged.X)
+    values = aligned(group, row_index(judged.X), "group")
     if is_frame(values):
         return [(str(name), values[name].to_numpy()) for name in values.columns]
     return [(str(getattr(group, "name", None) or "group"), np.asarray(values))]
-
-
-def _are_names(group: Any, X: Any) -> bool:
-    """Whether groups are names of columns, and not one value for each row."""
-    texts = isinstance(group, list | tuple) and all(isinstance(name, str) for name in group)
-    return texts and isinstance(X, pd.DataFrame) and (len(group) != len(X) or all(name in X.columns for name in group))
 
 
 def _group_audit(judged: _Judged, rows: RowDecisions, name: str, values: NDArray[Any]) -> dict[str, Any]:

@@ -28,7 +28,8 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_BLOCK = 8192  # rows predicted at once
+# Number of rows that are predicted at once.
+_BLOCK = 8192
 
 
 class Prediction(NamedTuple):

@@ -44,11 +44,14 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Scalar = tuple[Any, int]  # the value and the state of one cell
 
-MISSING_TIME = -(2**63)  # NaT of numpy
+# The number that stands for NaT in numpy.
+MISSING_TIME = -(2**63)
 
 _ISO_TIME = re.compile(r"(?!0000)\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?", re.ASCII)
-_YEAR = re.compile(r"\d{4}-", re.ASCII)  # pandas would take texts such as "-1" and "2020" for years
-_NANOSECONDS = re.compile(r"(?<=[.,]\d{6})\d+")  # with them, pandas has no years before 1677 and after 2262
+# Dates start with a year and a hyphen; pandas would also take texts such as "-1" and "2020" for years.
+_YEAR = re.compile(r"\d{4}-", re.ASCII)
+# Nanoseconds are dropped, since pandas has no years before 1677 and after 2262 with them.
+_NANOSECONDS = re.compile(r"(?<=[.,]\d{6})\d+")
 _ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _TRUTH = {"true": 1.0, "false": 0.0}

@@ -33,9 +33,12 @@ __all__ = [
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 
-CIRCLE_STEPS = 1e9  # sine and cosine are multiples of its inverse
-_MOST_LEVELS = 50  # Of more levels, the rare ones share a feature.
-_LARGEST_SQUARED = 1e150  # squares of larger numbers may overflow
+# Sine and cosine of a cycle are multiples of the inverse of this number.
+CIRCLE_STEPS = 1e9
+# If a column has more levels, the rare ones share a feature.
+_MOST_LEVELS = 50
+# The square of a larger number may overflow.
+_LARGEST_SQUARED = 1e150
 _CYCLES = ("month", "weekday", "hour")
 
 

@@ -36,8 +36,10 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Unseen = Literal["novel", "error", "keep"]
 
-MATRIX = "X"  # the input of a graph for a table without column names
-_MOST_TEXTS = 50  # Columns with more texts, which differ in most rows, identify rows.
+# Name of the input of a graph for a table without column names.
+MATRIX = "X"
+# A column with more texts, which differ in most rows, identifies rows.
+_MOST_TEXTS = 50
 _SHOWN_LEVELS = 10
 # A column of text is read as numbers if at least this share of its cells are numbers.
 _MIN_NUMBERS = 0.9

@@ -50,7 +50,8 @@ __all__ = ["DeferralRegressor", "default_expected_loss", "default_own_regressor"
 
 Floats = NDArray[np.float64]
 
-_LEAST_ROWS = 10  # with a prediction of the expert
+# An expert must have predicted at least this number of rows.
+_LEAST_ROWS = 10
 
 
 def default_own_regressor(n_rows: int, loss: TargetLoss) -> Any:
@@ -247,7 +248,7 @@ class DeferralRegressor(CheckedRegressor):
             predictions = predictions_of(self.experts_, X, table, fitting=True)
             fees = fees_of(self.experts_, X, table, fitting=True)
             assert rows.origin is not None
-            used = rows.origin.place >= 0  # rows of weight > 0
+            used = rows.origin.place >= 0  # rows of weight 0 are left out
             encoder = TableEncoder(self.unseen).fit(rows.X, rows.weight, rows.schema)
             experts, expected = self._fit_experts(rows, encoder.transform(rows.X), predictions[used], cv, random)
             silent = unanswered(self.experts_, predictions[used])

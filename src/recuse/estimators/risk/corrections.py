@@ -29,8 +29,10 @@ __all__ = ["FoldMean", "HeldOut", "interpolated_rows", "learn_calibration", "lea
 
 Floats = NDArray[np.float64]
 
-_PRIOR = 30.0  # prior strength of the power 1, in pseudo-rows whose risks differ as much as those of the rows
-_FLOOR = 1e-6  # of the mean risk; keeps logarithms finite
+# Prior strength of the power 1, in pseudo-rows whose risks differ as much as those of the rows.
+_PRIOR = 30.0
+# Risks below this part of the mean risk are raised to it, so that their logarithms are finite.
+_FLOOR = 1e-6
 _POWERS = (0.25, 2.0)
 _STEPS = 50
 _TOLERANCE = 1e-10
@@ -100,7 +102,8 @@ _MIN_FACTOR = 0.5
 # More rows also lower the bias of a model, which the variance among folds does not show. Learning curves of blends,
 # mostly of Gaussian processes, from 64% to 80% of the rows, have this power of the ratio of the mean on average.
 _REFITTED = 2.5
-_MAX_SHARE = 4.0  # times the median share of the variance in the risk; rows beyond are implausible combinations
+# Rows with more than this multiple of the median share of the variance in the risk are implausible combinations.
+_MAX_SHARE = 4.0
 _QUANTILES = np.linspace(0.01, 0.99, 50)
 
 
@@ -200,9 +203,8 @@ class FoldMean:
         return np.asarray(np.clip(1 - share, _MIN_FACTOR, 1.0) ** self.exponent)
 
 
-_ROWS = 500
-_POOL = 2000
-_NEIGHBOURS = 5
+# Number of interpolated rows, of rows whose neighbours are looked up, and of the neighbours of a row.
+_INTERPOLATED_ROWS, _POOL, _NEIGHBOURS = 500, 2000, 5
 
 
 def interpolated_rows(features: Floats, slices: Sequence[slice], random: np.random.RandomState) -> Floats:
@@ -230,7 +232,7 @@ def interpolated_rows(features: Floats, slices: Sequence[slice], random: np.rand
     drawn = features[random.choice(len(features), min(len(features), _POOL), replace=False)]
     _, first = np.unique(drawn, axis=0, return_index=True)
     pool = drawn[np.sort(first)]  # without copies: a row and its copy would give a training row again
-    parents = pool[random.choice(len(pool), min(len(pool), _ROWS), replace=False)]
+    parents = pool[random.choice(len(pool), min(len(pool), _INTERPOLATED_ROWS), replace=False)]
     count = min(_NEIGHBOURS + 1, len(pool))
     near = NearestNeighbors(n_neighbors=count).fit(pool).kneighbors(parents, return_distance=False)
     partners = pool[near[np.arange(len(parents)), random.randint(min(1, count - 1), count, size=len(parents))]]
@@ -241,9 +243,10 @@ def interpolated_rows(features: Floats, slices: Sequence[slice], random: np.rand
     return children
 
 
-_ROWS = 1_000  # maximum number of blanked rows of one fold, about
-_MIN_ROWS = 3  # of which each column is blanked, in one fold of a wide table
-_CELLS = 20_000_000  # maximum number of their cells
+# About the largest number of rows of one fold with a blanked column, and the largest number of their cells.
+_BLANKED_ROWS, _BLANKED_CELLS = 1_000, 20_000_000
+# Each column is blanked in at least this number of rows of a fold.
+_MIN_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -287,25 +290,18 @@ def _extra_losses(
 ) -> tuple[int, Floats]:
     """Return the number of rows used, and the extra loss of each blanked column and, last, of all of them."""
     columns, width = len(encoder.slices), part.features.shape[1]
-    missing = encoder.missing_row
-    count = min(max(_ROWS // (columns + 2), _MIN_ROWS), _CELLS // ((columns + 2) * width), len(part.target))
+    missing, places = encoder.missing_row, [*encoder.slices, slice(None)]
+    count = min(max(_BLANKED_ROWS // (columns + 2), _MIN_ROWS), _BLANKED_CELLS // ((columns + 2) * width))
     if count == 0:  # a wide table: only measure all columns together
-        some = random.choice(len(part.target), min(len(part.target), max(1, _CELLS // (2 * width))), replace=False)
-        features, target = part.features[some], part.target[some]
-        blank = np.tile(missing, (len(some), 1))
-        extra = _mean_loss(part, blank, target, loss) - _mean_loss(part, features, target, loss)
-        return len(some), np.append(np.zeros(columns), extra)
-    some = random.choice(len(part.target), count, replace=False)
-    features, target = part.features[some], part.target[some]
-    blanked = [features]
-    for where in [*encoder.slices, slice(None)]:
-        copy = features.copy()
+        places, count = places[-1:], max(1, _BLANKED_CELLS // (2 * width))
+    some = random.choice(len(part.target), min(count, len(part.target)), replace=False)
+    blanked = [part.features[some]]
+    for where in places:
+        copy = blanked[0].copy()
         copy[:, where] = missing[where]
         blanked.append(copy)
-    predictions = part.predict(np.concatenate(blanked)).reshape(columns + 2, -1)
-    losses = loss(predictions - target).mean(axis=1)
-    return count, losses[1:] - losses[0]
-
-
-def _mean_loss(part: HeldOut, features: Floats, target: Floats, loss: TargetLoss) -> float:
-    return float(loss(part.predict(features) - target).mean())
+    predictions = part.predict(np.concatenate(blanked)).reshape(len(blanked), -1)
+    losses = loss(predictions - part.target[some]).mean(axis=1)
+    extra = np.zeros(columns + 1)
+    extra[-len(places) :] = losses[1:] - losses[0]
+    return len(some), extra

@@ -22,8 +22,10 @@ __all__ = ["KernelAverage", "knn_plug", "mlp_plug", "no_rejection"]
 
 Floats = NDArray[np.float64]
 
-_GRID = 2.0 ** np.arange(-5, 2.5, 0.5)  # widths to try, in units of the median distance between rows
-_CELLS = 2**22  # distances held at once
+# Widths to try, in units of the median distance between rows.
+_GRID = 2.0 ** np.arange(-5, 2.5, 0.5)
+# Number of distances that are in memory at once.
+_CELLS = 2**22
 
 
 class KernelAverage(CheckedRegressor):

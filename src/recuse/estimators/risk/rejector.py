@@ -39,7 +39,8 @@ __all__ = ["RiskRejector"]
 Floats = NDArray[np.float64]
 
 _RESIDUALS = ("train", "holdout", "crossfit")
-_FOLDS = 5  # of the risk model, if `cv` is not a number
+# Number of folds of the risk model if `cv` is not a number.
+_FOLDS = 5
 
 
 class RiskRejector(RiskBasedRegressor):
@@ -198,7 +199,7 @@ class RiskRejector(RiskBasedRegressor):
         """
         with self._all_or_nothing():
             self._check_parameters()
-            self.__dict__.pop("out_of_fold_", None)  # of an earlier fit
+            self.__dict__.pop("out_of_fold_", None)  # an earlier fit may have set it
             self.cost_, self.loss_ = self.cost if cost is None else cost, losses.get(self.loss)
             cv = self.cv if self._cross_fits else None
             rows = self._training_rows(X, y, self.cost_, sample_weight, groups=groups, cv=cv, merge_costs=True)
@@ -219,7 +220,7 @@ class RiskRejector(RiskBasedRegressor):
         spread = self.sees_prediction and any(hasattr(model, "predict_members") for model in regressors)
         mean, scale = moments(rows.y, rows.weight)
         inputs = RiskInputs(mean, scale, self.sees_prediction, spread)
-        tested, _ = splits_of_tested(splits)  # rows with residuals
+        tested, _ = splits_of_tested(splits)  # these rows have residuals
         error = self.loss_(fitted.out_of_fold.mean[tested] - rows.y[tested])
         estimator = default_risk_model() if self.risk is None else self.risk
         folds = self._risk_folds(rows, splits, tested, random)
