@@ -8,7 +8,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "recuse"
 TREES = {path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 # Names that two classes still share, and private attributes that are still read; entries are removed and not added.
-SHARED_NAMES = {"Job", "Method", "Outcome", "Plan", "Preset", "Recipe", "Run", "Settings"}
+SHARED_NAMES = {"Job", "Outcome", "Plan", "Preset", "Recipe", "Run", "Settings"}
 FOREIGN_ATTRIBUTES = {
     "model_file: _encoder",
     "model_file: _n_targets",
