@@ -244,9 +244,10 @@ def _run_and_store(task: list[BenchCells], folder: Path) -> int:
             f"one Decision about {len(target)} rows for each of {len(cells.costs)} costs",
             decisions,
         )
-        columns = {name: np.stack([getattr(each, name) for each in decisions]) for name in _COLUMNS}
+        columns: dict[str, Any] = {name: np.stack([getattr(each, name) for each in decisions]) for name in _COLUMNS}
+        columns |= {"target": target, "seconds": round(seconds, 2)}
         with new_file(folder / cells.file) as file:
-            np.savez_compressed(file, **columns, target=target, seconds=np.array(round(seconds, 2)))
+            np.savez_compressed(file, **columns)
     return len(task)
 
 

@@ -94,9 +94,10 @@ def _losses_against_cost(cells: pd.DataFrame, path: Path) -> None:
 
 def _losses_against_share(shares: pd.DataFrame, path: Path) -> None:
     """RcR loss and accepted loss against the share of the training rows, one column per data set and cost."""
-    panels = list(shares.groupby(["dataset", "cost"], sort=False))
+    panels = [part for _, part in shares.groupby(["dataset", "cost"], sort=False)]
     figure, axes = _grid(2, len(panels))
-    for column, ((name, cost), part) in enumerate(panels):
+    for column, part in enumerate(panels):
+        name, cost = part["dataset"].iloc[0], part["cost"].iloc[0]
         for place, (ax, measure) in enumerate(zip(axes[:, column], _MEASURES, strict=True)):
             chosen = part[part["metric"] == measure]
             _band(ax, chosen.assign(share=100 * chosen["share"]), "share", measure, _style(place))
@@ -114,14 +115,15 @@ def _accepted_loss_against_rejection(cells: pd.DataFrame, names: Sequence[str], 
     figure, axes = _grid(1, len(names), height=3.4, width=3.6)
     for ax, name in zip(axes[0], names, strict=True):
         part = cells[cells["dataset"] == name]
-        for method, rows in part.groupby("label", sort=False):
+        for method in part["label"].unique():
+            rows = part[part["label"] == method]
             wide = rows.pivot(index="cost", columns="metric", values=["mean", "std", "paper_mean"])
             wide = wide.sort_values(("mean", "rej"))
             rate, mean, deviation = (wide[column] for column in (("mean", "rej"), ("mean", "al"), ("std", "al")))
             ax.plot(rate, mean, **styles[method], label=method)
             low, high = (mean - deviation).clip(lower=0), mean + deviation
             ax.fill_between(rate, low, high, color=styles[method]["color"], alpha=0.08, lw=0)
-            if method in ("RcR, mae", *_METHODS.values()) and wide["paper_mean"].notna().any(axis=None):
+            if method in ("RcR, mae", *_METHODS.values()) and rows["paper_mean"].notna().any():
                 marks = {**styles[method], "linestyle": "none", "markerfacecolor": "none", "markersize": 7}
                 printed = wide["paper_mean"]
                 ax.plot(printed["rej"], printed["al"], **marks, label=f"{method}, printed")
@@ -160,7 +162,7 @@ def _mean_ranks(summary: pd.DataFrame, difference: float, titles: Mapping[str, s
     ax.plot(ranked["mean_rank"], places, "o", color=PALETTE[6], ms=6, label="mean rank")
     ax.set_yticks(places, [titles[name] for name in ranked["method"]])
     ax.set(xlabel=f"mean rank over {ranked['cells'].iloc[0]:g} cells (1 is best)", xlim=(0.8, len(ranked) + 0.2))
-    _finish(figure, axes, path, labels=False)
+    _finish(figure, axes, path, labels=False, columns=3)
 
 
 def _title(dataset: str) -> str:

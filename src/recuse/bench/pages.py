@@ -100,7 +100,7 @@ def cells_of_paper(table: pd.DataFrame, repeats: int) -> Grid:
     return ["data set", *several, "cost", *metrics], lines
 
 
-def _cell_of_paper(row: Mapping[str, Any]) -> str:
+def _cell_of_paper(row: Mapping[Any, Any]) -> str:
     ours = _with_deviation(row["mean"], row["std"])
     if isnan(row["paper_mean"]):
         return ours
@@ -149,8 +149,7 @@ def write_leaderboard(
         standings=markdown(standings(summary, titles)),
         friedman=markdown(_friedman(tables["friedman"])),
         datasets=len(grids),
-        best=titles[summary["method"].iloc[0]],
-        paired=markdown(_paired(tables["paired_tests"], titles)),
+        paired=_paired(tables["paired_tests"], titles[summary["method"].iloc[0]], titles),
         protocol=_protocol(paper, cells["repeats"].max()),
         discussion=_discussion(output),
         figures=_figures(drawn),
@@ -185,15 +184,14 @@ def _friedman(tests: pd.DataFrame) -> Grid:
     return header, [[r["blocks_are"], str(r["blocks"]), *some] for r, some in zip(rows, numbers, strict=True)]
 
 
-def _paired(tests: pd.DataFrame, titles: Mapping[str, str]) -> Grid:
-    names = list(dict.fromkeys(tests["dataset"]))
-    lines = []
-    for method, rows in tests.groupby("method", sort=False):
-        by_name = {row["dataset"]: row for row in rows.to_dict("records")}
-        texts = [f"{by_name[name]['ratio']:.2f}, {_p_value(by_name[name]['p_holm'])}" for name in names]
-        bold = [by_name[name]["p_holm"] < 0.05 for name in names]
-        lines.append([titles[str(method)], *(f"**{t}**" if b else t for t, b in zip(texts, bold, strict=True))])
-    return ["method", *names], lines
+def _paired(tests: pd.DataFrame, best: str, titles: Mapping[str, str]) -> str:
+    if tests.empty:
+        return ""
+    texts = [f"{ratio:.2f}, {_p_value(p)}" for ratio, p in zip(tests["ratio"], tests["p_holm"], strict=True)]
+    bold = [f"**{text}**" if p < 0.05 else text for text, p in zip(texts, tests["p_holm"], strict=True)]
+    wide = tests.assign(text=bold).pivot_table("text", "method", "dataset", "first", sort=False)
+    lines = [[titles[str(method)], *row] for method, row in zip(wide.index, wide.to_numpy(), strict=True)]
+    return _filled("paired", best=best, table=markdown((["method", *wide.columns], lines)))
 
 
 def _number(value: float, digits: int) -> str:
@@ -213,16 +211,16 @@ def _cells(table: pd.DataFrame, titles: Mapping[str, str]) -> Grid:
     """Give the table of one data set: a line for each method and reference line, a column for each cost."""
     costs = sorted(set(table["cost"]))
     loss = table[table["metric"] == "rcrloss"].set_index(["method", "cost"])
+    means, deviations = loss["mean"].to_dict(), loss["std"].to_dict()
     rejected = table[table["metric"] == "rej"].set_index(["method", "cost"])["mean"].to_dict()
     ranked = loss[~loss.index.isin(list(REFERENCES), level="method")]
     lowest = ranked.groupby(level="cost")["mean"].min()
 
     def cell(method: str, cost: float) -> str:
-        mean = loss.loc[(method, cost), "mean"]
-        text = _with_deviation(mean, loss.loc[(method, cost), "std"])
+        text = _with_deviation(means[method, cost], deviations[method, cost])
         if (method, cost) not in rejected:  # a reference line
             return text
-        return f"{f'**{text}**' if mean == lowest[cost] else text}, {rejected[method, cost]:.0f}%"
+        return f"{f'**{text}**' if means[method, cost] == lowest[cost] else text}, {rejected[method, cost]:.0f}%"
 
     lines = [[titles[name], *(cell(name, cost) for cost in costs)] for name in dict.fromkeys(table["method"])]
     printed = loss["paper_best"].groupby(level="cost").first()

@@ -72,8 +72,10 @@ def run_paper(
     found = {name: list(islice(remaining, len(some))) for name, some in cells.items()}
     written = {name: paper_table(measures(found[name]), paper, some) for name, some in trainings.items()}
     if COMPARISON in tables:
-        rates = with_rates(paper.comparison, [_AUTO.name]).query("method == 'auto'").set_index(["dataset", "cost"])
-        at_rates = (rates["target_rejection"] / 100).to_dict()
+        rates = with_rates(paper.comparison, [_AUTO.name]).query("method == 'auto'")
+        at_rates = dict(
+            zip(zip(rates["dataset"], rates["cost"], strict=True), rates["target_rejection"] / 100, strict=True)
+        )
         parts = [measures(found[_BY_COST]), measures(found[_BY_RATE]), measures(found[_BEST_ROWS], at_rates)]
         written[COMPARISON] = comparison(pd.concat(parts), paper, [each.name for each in (_AUTO, *methods)])
     shares = _share_table(measures(found.get(_SHARES, [])))
@@ -96,9 +98,10 @@ def _compared(
     printed = paper.comparison[kept]
     by_cost = {str(name): tuple(part["cost"].unique()) for name, part in printed.groupby("dataset", sort=False)}
     by_rate = list[BenchCells]()
-    for (name, rival), part in printed.dropna(subset=["target_rejection"]).groupby(["dataset", "method"], sort=False):
-        rates = {name: tuple(part["target_rejection"] / 100)}
-        by_rate += list_cells(paper, [METHODS[rival]], {name: tuple(part["cost"])}, options, rates=rates)
+    required = printed.dropna(subset=["target_rejection"])
+    for (name, rival), part in required.groupby(["dataset", "method"], sort=False):
+        rates = {str(name): tuple(part["target_rejection"] / 100)}
+        by_rate += list_cells(paper, [METHODS[str(rival)]], {str(name): tuple(part["cost"])}, options, rates=rates)
     all_costs = {name: costs[name] for name in by_cost}
     return {
         _BY_COST: list_cells(paper, [RcR("mlp", "mae")], by_cost, options),

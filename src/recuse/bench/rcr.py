@@ -33,6 +33,7 @@ class AcceptAll(BenchMethod):
         model = StackedMLPRegressor(
             hidden=split.protocol.hidden if self.model == "mlp" else (),
             scale_target=_scale_target(self.model, split),
+            sort_rows=False,
             **_settings(split),
         )
         prediction = model.fit(*split.train, validation=split.validation).predict(split.X)
@@ -69,8 +70,14 @@ class RcR(BenchMethod):
         model = RcRRegressor(slow_start=split.protocol.slow_start, **shape, **_settings(split))
         costs = sorted({cost for _, some in cells for cost in some})
         losses = {method.surrogate: method._loss for method, _ in cells}
-        units = {"validation": split.validation, "scale_target": _scale_target(first.model, split)}
-        fitted = fit_costs(model, *split.train, costs, list(losses.values()), **units)
+        fitted = fit_costs(
+            model,
+            *split.train,
+            costs=costs,
+            surrogates=list(losses.values()),
+            validation=split.validation,
+            scale_target=_scale_target(first.model, split),
+        )
         aims = [(cost, surrogate) for cost in costs for surrogate in losses]
         models = dict(zip(aims, fitted, strict=True))
         return [[models[cost, method.surrogate].decide(split.X) for cost in some] for method, some in cells]

@@ -102,7 +102,7 @@ def paired_tests(losses: pd.DataFrame, best: str) -> pd.DataFrame:
         corrected for all tests by the method of Holm.
     """
     rows = []
-    logarithms = np.log(losses.clip(lower=1e-300)).groupby(level=["dataset", "repeat"], sort=False).mean()
+    logarithms = losses.clip(lower=1e-300).apply(np.log).groupby(level=["dataset", "repeat"], sort=False).mean()
     for name, part in logarithms.groupby(level="dataset", sort=False):
         for method in part.columns.drop(best):
             gap = part[method] - part[best]

@@ -107,7 +107,8 @@ def comparison(measured: pd.DataFrame, paper: Paper, ours: Sequence[str]) -> pd.
 def gaps(table: pd.DataFrame, paper_repeats: int) -> pd.Series[float]:
     """Give the difference from the printed mean in standard errors of the difference; NaN where it is not defined."""
     error = np.hypot(table["std"] / np.sqrt(table["repeats"]), table["paper_std"] / np.sqrt(paper_repeats))
-    return ((table["mean"] - table["paper_mean"]) / error).replace([np.inf, -np.inf], np.nan).rename("gap")
+    gap: pd.Series[float] = (table["mean"] - table["paper_mean"]) / error
+    return gap.replace([np.inf, -np.inf], np.nan)
 
 
 def trends(table: pd.DataFrame) -> pd.Series[bool]:
@@ -119,7 +120,8 @@ def trends(table: pd.DataFrame) -> pd.Series[bool]:
     wide = table.pivot(index=cells, columns="metric", values="mean").reset_index()
     groups = wide.groupby(["dataset", "model", "surrogate"], sort=False)[["cost", "rej", "al"]]
     ranks = groups.apply(lambda part: part.corr(method="spearman")["cost"])
-    return pd.concat([-ranks["rej"], ranks["al"]], keys=["rejection falls", "accepted loss rises"]).dropna() > 0.5
+    defined: pd.Series[float] = pd.concat([-ranks["rej"], ranks["al"]]).dropna()
+    return defined > 0.5
 
 
 def lowest_accepted_loss(table: pd.DataFrame, method: str) -> dict[str, int]:
