@@ -36,7 +36,7 @@ from sklearn.model_selection import KFold, cross_val_predict, train_test_split
 from automl_page import AUTOGLUON, AUTOREJECTOR, NO_LIMIT, page
 from public_tables import EMBEDDED, SIMULATORS, load_table, table_names
 from recuse import AutoRejector, datasets
-from recuse.bench.store import write_text
+from recuse.files.atomic import new_file
 
 KEY = ["table", "split", "method", "setting", "limit", "cores"]
 LEVELS = (0.5, 1.0, 2.0)  # costs relative to the mean squared error of a baseline, about those of the paper
@@ -176,7 +176,9 @@ class Store:
 
     def write(self) -> None:
         """Write the file as a whole."""
-        write_text(self.path, self.results.to_csv(index=False, float_format="%.6g"))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with new_file(self.path) as file:
+            file.write(self.results.to_csv(index=False, float_format="%.6g").encode())
 
     def has(self, key: tuple[Any, ...]) -> bool:
         """Whether this run is stored."""
@@ -257,7 +259,8 @@ def main() -> None:
         failures = run_all(options, store)
     if store.results is None:
         sys.exit(f"{store.path} is not there")
-    write_text(options.output / "README.md", page(store.results))
+    with new_file(options.output / "README.md") as file:
+        file.write(page(store.results).encode())
     sys.exit(1 if failures else 0)
 
 

@@ -22,9 +22,9 @@ from sklearn.model_selection import KFold
 from automl import Task, split_table
 from public_tables import SIMULATORS, table_names
 from recuse import AutoRejector
-from recuse.bench.store import write_text
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures
 from recuse.estimators.auto.models.gaussian_process import GaussianProcess
+from recuse.files.atomic import new_file
 from recuse.tabular.encoder import TableEncoder
 
 KEY = ["table", "split", "fold", "row"]
@@ -63,7 +63,8 @@ def losses(options: argparse.Namespace) -> None:
                 columns = {"target": task.y[test], "prediction": model.predict(rows), "risk": model.expected_loss(rows)}
                 own = {"table": table, "split": split, "fold": fold, "row": test}
                 parts.append(pd.DataFrame(own | columns))
-                write_text(options.output, pd.concat(parts).to_csv(index=False))
+                with new_file(options.output) as file:
+                    file.write(pd.concat(parts).to_csv(index=False).encode())
             print(f"{table}, split {split}", flush=True)
 
 

@@ -8,7 +8,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "recuse"
 TREES = {path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 # Names that two classes still share; entries are removed and not added.
-SHARED_NAMES = {"Job", "Method", "Outcome", "Plan", "Preset", "Recipe", "Run", "Settings"}
+SHARED_NAMES = {"Job", "Outcome", "Plan", "Preset", "Recipe", "Run", "Settings"}
 
 # Attributes of Python, scikit-learn and torch that have no public name.
 OF_OTHER_LIBRARIES = {

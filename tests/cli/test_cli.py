@@ -93,12 +93,6 @@ def test_no_blank_line_is_printed_where_standard_error_is_no_terminal():
     assert (result.stdout, result.stderr) == ("", "")
 
 
-@pytest.mark.parametrize("command", [[], ["bench"], ["demo", "--help"], ["bench", "speed", "--help"]])
+@pytest.mark.parametrize("command", [[], ["bench"], ["demo", "--help"], ["bench", "methods", "--help"]])
 def test_every_command_explains_itself(command):
     assert "Usage" in invoke(*command).output
-
-
-def test_speed_prints_a_ratio_for_the_whole_table():
-    result = invoke("bench", "speed", "--datasets", "auto_mpg", "--epochs", "5")
-    assert result.exit_code == 0, result.output
-    assert re.search(r"whole table .* x", words(result.output))

@@ -20,7 +20,8 @@ from sklearn.linear_model import Ridge
 
 import recuse
 from recuse.bench import spec
-from recuse.bench.runner import run_groups, table_groups
+from recuse.bench.cells import BenchOptions, finished, list_cells, measures
+from recuse.bench.rcr import AcceptAll, RcR
 from recuse.scoring import Scorer, score_files
 from scoring_runs import numbers, start_dask, wait_for, write_parquet
 
@@ -133,14 +134,16 @@ def test_fits_run_on_a_cluster_by_joblib(cluster):
     np.testing.assert_allclose(spread.predict(frame), alone.predict(frame))
 
 
-def test_groups_of_a_paper_run_on_a_cluster(cluster, tmp_path):
+def test_cells_of_a_paper_run_on_a_cluster(cluster, tmp_path):
     whole = spec.load("rcr2023")
     protocol = replace(whole.protocol, repeats=1, epochs=4, slow_start=1, learning_rates=(1e-2,))
-    paper = replace(whole, protocol=protocol, costs={"auto_mpg": (4.0,)})
-    groups = table_groups(paper, ["mlp"])[:2]
-    here = run_groups(groups, protocol, tmp_path / "here", progress=False)
-    there = run_groups(groups, protocol, tmp_path / "there", scheduler=cluster.address, progress=False)
-    pd.testing.assert_frame_equal(there, here)
+    paper = replace(whole, protocol=protocol)
+    tables = []
+    for name, scheduler in (("here", None), ("there", cluster.address)):
+        options = BenchOptions(scheduler=scheduler, progress=False)
+        cells = list_cells(paper, [RcR(), AcceptAll()], {"auto_mpg": (4.0,)}, options)
+        tables.append(measures(finished(cells, tmp_path / name, options)).drop(columns="seconds"))
+    pd.testing.assert_frame_equal(*tables)
 
 
 def test_a_scheduler_without_a_port_is_an_error_at_once(model, tmp_path):

@@ -1,33 +1,43 @@
-"""Experiments of a paper, read from a TOML file and CSV files of its printed numbers.
+"""Experiments of a paper, read from a TOML file and, where they exist, CSV files of its printed numbers.
 
 To add a paper, add a file to the folder ``papers``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from recuse.bench.images.spec import ImageSpec, image_specs
+from recuse import datasets
+from recuse.files.tables import read_table
+from recuse.validation import require
 
-__all__ = ["COMPARISON", "METRICS", "Paper", "Protocol", "TableSpec", "TrainingShare", "load"]
+__all__ = ["COMPARISON", "METRICS", "Paper", "Protocol", "TableRows", "TableSpec", "TrainingShare", "load"]
 
 COMPARISON = "comparison"  # the table against other methods
 # Names of the measures in the paper, in its order.
 METRICS = ("rcrloss", "al", "rl", "rej", "ar", "ra")
-_COMPARISON_COLUMNS = ("dataset", "method", "cost", "target_rejection", "al_mean", "al_std", "rej_mean", "rej_std")
+# Columns of the files of printed numbers: words, and numbers.
+_PRINTED = ("table", "dataset", "model", "surrogate", "metric"), ("cost", "mean", "std")
+_COMPARED = (
+    ("dataset", "method"),
+    ("cost", "target_rejection", "al_mean", "al_std", "rej_mean", "rej_std", "rcrloss_mean", "rcrloss_std"),
+)
 _FOLDERS = (Path(__file__).parent / "papers", Path(__file__).parents[3] / "papers")
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """Settings of every training of the paper.
+    """Settings of the experiments.
 
-    `target` gives, for each model, the units the target is trained in: "original", "centred" or "standardised".
+    `target` gives, for each model of the joint training, the units the target is trained in: "original", "centred" or
+    "standardised".
     """
 
     repeats: int
@@ -52,10 +62,18 @@ class TableSpec:
 class TrainingShare:
     """The figure on growing training data; without shares there is none."""
 
-    model: str = ""
-    surrogate: str = ""
+    model: str = "mlp"
+    surrogate: str = "mae"
     shares: tuple[float, ...] = ()
     costs: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+class TableRows(NamedTuple):
+    """The rows of one data set, and a hash of them."""
+
+    X: pd.DataFrame
+    y: pd.Series[float]
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -64,14 +82,12 @@ class Paper:
 
     Attributes
     ----------
+    files : dict of str to (path, target)
+        Data sets that are files; the others are those of `recuse.datasets`.
     printed : DataFrame
-        Columns table, dataset, model, surrogate, cost, metric, mean, std.
+        Columns table, dataset, model, surrogate, cost, metric, mean, std; without rows where nothing is printed.
     comparison : DataFrame
-        The table against other methods at matched rejection rates; empty without the file ``comparison.csv``.
-    images : dict of str to ImageSpec
-        The data sets of images, which `recuse bench images` runs.
-    source : Path or None
-        The TOML file, where the paper was loaded by its path.
+        The table against other methods at matched rejection rates; without rows if there is none.
     """
 
     name: str
@@ -79,18 +95,35 @@ class Paper:
     citation: str
     protocol: Protocol
     costs: dict[str, tuple[float, ...]]
+    files: dict[str, tuple[str, str]]
     tables: dict[str, TableSpec]
     training_share: TrainingShare
     accepted_loss_datasets: tuple[str, ...]
     printed: pd.DataFrame
     comparison: pd.DataFrame
-    images: dict[str, ImageSpec] = field(default_factory=dict)
-    source: Path | None = None
 
     @property
     def table_names(self) -> list[str]:
         """The tables that can be run, with the comparison if there is one."""
         return [*self.tables, *([] if self.comparison.empty else [COMPARISON])]
+
+    def rows(self, name: str) -> TableRows:
+        """Read a data set; columns of a file that are not numbers become categories."""
+        return _read_rows(name, self.files.get(name))
+
+
+@lru_cache(maxsize=8)
+def _read_rows(name: str, file: tuple[str, str] | None) -> TableRows:
+    if file is None:
+        embedded = datasets.load(name)
+        return TableRows(embedded.X, embedded.y, embedded.sha256)
+    path, target = file
+    table = read_table(path)
+    require(target in table, "target", f"a column of {path}", target)
+    X = table.drop(columns=target)
+    words = dict.fromkeys(X.select_dtypes(exclude="number"), "category")
+    digest = hashlib.sha256(Path(path).read_bytes() + target.encode()).hexdigest()
+    return TableRows(X.astype(words), table[target].astype(float), digest)
 
 
 def load(paper: str | Path = "rcr2023") -> Paper:
@@ -104,21 +137,24 @@ def load(paper: str | Path = "rcr2023") -> Paper:
     """
     path = _find(paper)
     text = tomllib.loads(path.read_text(encoding="utf-8"))
-    figures = text.get("figures", {})
-    return Paper(
+    figures, share = text.get("figures", {}), text.get("figures", {}).get("training_share", {})
+    loaded = Paper(
         name=text["name"],
-        title=text["title"],
-        citation=text["citation"],
-        protocol=Protocol(**{key: _frozen(value) for key, value in text["protocol"].items()}),
+        title=text.get("title", text["name"]),
+        citation=text.get("citation", ""),
+        protocol=Protocol(**_tuples(text["protocol"])),
         costs=_costs(text["costs"]),
-        tables={name: TableSpec(name, **{k: _frozen(v) for k, v in t.items()}) for name, t in text["tables"].items()},
-        training_share=_training_share(figures.get("training_share")),
+        files={name: (str(path.parent / own["path"]), own["target"]) for name, own in text.get("data", {}).items()},
+        tables={name: TableSpec(name, **_tuples(table)) for name, table in text.get("tables", {}).items()},
+        training_share=TrainingShare(**_tuples(share) | {"costs": _costs(share.get("costs", {}))}),
         accepted_loss_datasets=tuple(figures.get("accepted_loss", {}).get("datasets", ())),
-        printed=pd.read_csv(path.with_suffix("") / "results.csv"),
-        comparison=_comparison(path.with_suffix("") / "comparison.csv"),
-        images=image_specs(text.get("images", {})),
-        source=path if Path(paper).suffix == ".toml" else None,
+        printed=_read_printed(path.with_suffix("") / "results.csv", *_PRINTED),
+        comparison=_read_printed(path.with_suffix("") / "comparison.csv", *_COMPARED),
     )
+    known = [*datasets.names(), *loaded.files]
+    for name in loaded.costs:
+        require(name in known, "costs", f"of data sets among {', '.join(known)}", name)
+    return loaded
 
 
 def _find(paper: str | Path) -> Path:
@@ -131,19 +167,16 @@ def _find(paper: str | Path) -> Path:
     raise ValueError(f"paper must be one of {', '.join(known)} or a TOML file, got {str(paper)!r}")
 
 
-def _training_share(share: dict[str, Any] | None) -> TrainingShare:
-    if share is None:
-        return TrainingShare()
-    return TrainingShare(share["model"], share["surrogate"], tuple(share["shares"]), _costs(share["costs"]))
-
-
-def _comparison(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=list(_COMPARISON_COLUMNS))
+def _read_printed(path: Path, words: tuple[str, ...], numbers: tuple[str, ...]) -> pd.DataFrame:
+    table = pd.read_csv(path) if path.is_file() else pd.DataFrame()
+    return table.reindex(columns=[*words, *numbers]).astype(
+        dict.fromkeys(words, object) | dict.fromkeys(numbers, float)
+    )
 
 
 def _costs(table: dict[str, list[float]]) -> dict[str, tuple[float, ...]]:
     return {dataset: tuple(float(cost) for cost in costs) for dataset, costs in table.items()}
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _tuples(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}

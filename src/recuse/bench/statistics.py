@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import nan, sqrt
 
 import numpy as np
@@ -10,12 +9,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-__all__ = ["Friedman", "critical_difference", "friedman", "interval", "mean_ranks", "resampled"]
+from recuse.audit.significance import adjusted
+
+__all__ = ["critical_difference", "friedman", "interval", "mean_ranks", "paired_tests", "resampled"]
 
 Floats = NDArray[np.float64]
 
 _LEVEL = 0.05
 _DRAWS = 1000
+# Rows of the test part for each row that a method learns from, in the splits of the paper.
+_TEST_SHARE = 0.25
 
 
 def mean_ranks(losses: Floats) -> Floats:
@@ -53,17 +56,7 @@ def critical_difference(methods: int, blocks: int, level: float = _LEVEL) -> flo
     return float(studentised / sqrt(2) * sqrt(methods * (methods + 1) / (6 * blocks)))
 
 
-@dataclass(frozen=True)
-class Friedman:
-    """Friedman's test of equal methods, and Nemenyi's critical difference of two methods."""
-
-    blocks: int
-    statistic: float
-    p_value: float
-    critical_difference: float
-
-
-def friedman(losses: Floats) -> Friedman:
+def friedman(losses: Floats) -> dict[str, float]:
     """Test whether the methods differ; NaN with fewer than three methods or two blocks.
 
     Parameters
@@ -71,18 +64,59 @@ def friedman(losses: Floats) -> Friedman:
     losses : ndarray of shape (n_blocks, n_methods)
         The test takes the blocks to be independent.
 
+    Returns
+    -------
+    dict
+        ``blocks``, ``statistic``, ``p_value``, and Nemenyi's ``critical_difference`` of two methods.
+
     Examples
     --------
     >>> test = friedman(np.array([[1.0, 2.0, 3.0], [1.5, 2.5, 9.0], [1.0, 4.0, 6.0], [0.1, 0.2, 0.3]]))
-    >>> test.statistic, round(test.p_value, 3)
+    >>> test["statistic"], round(test["p_value"], 3)
     (8.0, 0.018)
     """
     blocks, methods = losses.shape
+    tested = methods >= 3 and blocks >= 2
+    statistic, p_value = map(float, stats.friedmanchisquare(*losses.T)) if tested else (nan, nan)
     difference = critical_difference(methods, blocks)
-    if methods < 3 or blocks < 2:
-        return Friedman(blocks, nan, nan, difference)
-    statistic, p_value = stats.friedmanchisquare(*losses.T)
-    return Friedman(blocks, float(statistic), float(p_value), difference)
+    return {"blocks": blocks, "statistic": statistic, "p_value": p_value, "critical_difference": difference}
+
+
+def paired_tests(losses: pd.DataFrame, best: str) -> pd.DataFrame:
+    """Test on each data set whether the loss of a method differs from that of the best one.
+
+    Student's test of the logarithms of their ratios on the same splits, averaged over the costs. The splits of a data
+    set share rows; the variance is corrected for that as by Nadeau and Bengio (2003).
+
+    Parameters
+    ----------
+    losses : DataFrame
+        One column per method; the index is (dataset, cost, repeat).
+    best : str
+        The method that all others are compared with.
+
+    Returns
+    -------
+    DataFrame
+        Columns dataset, method, ratio (geometric mean of the loss over that of the best), p, and p_holm, which is
+        corrected for all tests by the method of Holm.
+    """
+    rows = []
+    logarithms = losses.clip(lower=1e-300).apply(np.log).groupby(level=["dataset", "repeat"], sort=False).mean()
+    for name, part in logarithms.groupby(level="dataset", sort=False):
+        for method in part.columns.drop(best):
+            gap = part[method] - part[best]
+            rows.append((name, method, float(np.exp(gap.mean())), _corrected_p(gap.to_numpy())))
+    table = pd.DataFrame(rows, columns=["dataset", "method", "ratio", "p"])
+    return table.assign(p_holm=adjusted(table["p"].to_numpy(dtype=np.float64)))
+
+
+def _corrected_p(gap: Floats) -> float:
+    n = len(gap)
+    if n < 2 or not gap.any():
+        return nan
+    deviation = sqrt((1 / n + _TEST_SHARE) * gap.var(ddof=1))
+    return float(2 * stats.t.sf(abs(gap.mean()) / deviation, n - 1)) if deviation > 0 else 0.0
 
 
 def resampled(losses: pd.DataFrame, draws: int = _DRAWS, seed: int = 0) -> Floats:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recuse.bench.leaderboard.ranks import critical_difference, friedman, interval, mean_ranks, resampled
+from recuse.bench.statistics import critical_difference, friedman, interval, mean_ranks, paired_tests, resampled
 
 INDEX = ["dataset", "cost", "repeat"]
 
@@ -30,13 +30,32 @@ def test_the_critical_difference_is_that_of_the_tables():
 
 def test_friedman_tells_order_from_noise():
     noise = np.random.default_rng(0).normal(size=(30, 4))
-    assert friedman(noise).p_value > 0.05
-    assert friedman(noise + 3 * np.arange(4)).p_value < 1e-6
+    assert friedman(noise)["p_value"] > 0.05
+    assert friedman(noise + 3 * np.arange(4))["p_value"] < 1e-6
 
 
 @pytest.mark.parametrize("shape", [(24, 2), (24, 1), (1, 4)])
 def test_too_little_for_a_test_gives_nan(shape):
-    assert math.isnan(friedman(np.arange(math.prod(shape), dtype=float).reshape(shape)).p_value)
+    assert math.isnan(friedman(np.arange(math.prod(shape), dtype=float).reshape(shape))["p_value"])
+
+
+def test_paired_tests_reject_equal_methods_rarely_although_splits_share_rows():
+    random, rejected = np.random.default_rng(0), 0
+    keys = pd.MultiIndex.from_product([["a"], [1.0], range(10)], names=INDEX)
+    for _ in range(200):
+        shared = random.normal(size=(1, 2))  # what all test parts have in common: a third of the variance
+        noise = shared * math.sqrt(0.2) + random.normal(size=(10, 2)) * math.sqrt(0.8)
+        table = pd.DataFrame(np.exp(0.1 * noise), index=keys, columns=["one", "other"])
+        rejected += paired_tests(table, "one")["p"].iloc[0] < 0.05
+    assert rejected / 200 < 0.08
+
+
+def test_paired_tests_find_a_real_difference_and_correct_for_their_number():
+    table = losses().assign(third=lambda frame: frame["first"])
+    tests = paired_tests(table, "first").set_index(["method", "dataset"])
+    assert (tests.loc["second", "p_holm"] < 0.05).all()
+    assert (tests.loc["second", "ratio"] > 1.2).all()
+    assert tests.loc["third", "p"].isna().all()  # nothing to test
 
 
 def test_splits_are_drawn_together_for_all_methods():

@@ -1,1 +1,0 @@
-"""Experiments on images: data, training, figures and pages."""

@@ -1,1 +1,0 @@
-"""The leaderboard of all estimators."""

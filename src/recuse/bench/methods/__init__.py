@@ -1,1 +1,0 @@
-"""Methods of the leaderboard and of the comparison table."""

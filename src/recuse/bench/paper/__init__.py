@@ -1,1 +1,0 @@
-"""The reproduction of a paper's tables and figures."""
