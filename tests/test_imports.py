@@ -65,6 +65,26 @@ def test_a_missing_extra_names_the_pip_command():
         import_extra("nowhere.pyplot", "plot")
 
 
+@pytest.mark.parametrize("missing", ["torch", "lightning"])
+def test_names_of_images_need_their_extra_and_name_the_pip_command(missing):
+    code = f"""
+import sys
+class Missing:
+    def find_spec(name, path, target=None):
+        if name.partition(".")[0] == {missing!r}:
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, Missing)
+import recuse
+assert recuse.datasets.make_cellularity(1, size=16)[0].shape == (1, 3, 16, 16)
+try:
+    recuse.RcRImageRegressor
+except ImportError as error:
+    print(error)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == f"{missing} is not installed; get it with: pip install 'recuse[images]'"
+
+
 def test_importing_recuse_imports_not_even_numpy():
     assert imported("import recuse; recuse.__version__, dir(recuse)", (*HEAVY, "numpy")) == "[]"
 

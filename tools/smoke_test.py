@@ -143,8 +143,7 @@ def with_mlflow() -> None:
 
 def with_images() -> None:
     """One epoch of a small network."""
-    from recuse import datasets
-    from recuse.estimators import RcRImageRegressor
+    from recuse import RcRImageRegressor, datasets
 
     images, y, *_ = datasets.make_cellularity(24, random_state=0, size=32)
     model = RcRImageRegressor(cost=0.02, epochs=2, slow_start=1, batch_size=8, random_state=0)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from recuse._version import __version__
 from recuse.lazy_names import lazy_names
 
-# A public name belongs in three places: the imports for type checkers, the module that defines it, and `__all__`.
+# A public name belongs in three places: the imports for type checkers, the module that defines it, and `__all__`,
+# unless it needs an extra: then it is not in `__all__`, so that ``from recuse import *`` works without the extra.
 if TYPE_CHECKING:
     from recuse import (
         audit,
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
     from recuse.estimators import (
         AutoRejector,
         DeferralRegressor,
-        RcRImageRegressor,
         RcRRegressor,
         RcRRegressorCV,
         RiskRejector,
         SelectiveNetRegressor,
     )
+    from recuse.images import RcRImageRegressor as RcRImageRegressor
     from recuse.model_file import ServedModel, load, save
 else:
     __getattr__, __dir__ = lazy_names(
@@ -48,7 +49,7 @@ else:
             "AutoRejector": "recuse.estimators",
             "Decision": "recuse.decision",
             "DeferralRegressor": "recuse.estimators",
-            "RcRImageRegressor": "recuse.estimators",
+            "RcRImageRegressor": "recuse.images",
             "RcRRegressor": "recuse.estimators",
             "RcRRegressorCV": "recuse.estimators",
             "RejectionLoss": "recuse.deep.loss",
@@ -65,6 +66,7 @@ else:
                 "estimators",
                 "extras",
                 "guarantees",
+                "images",
                 "losses",
                 "metrics",
                 "mlflow",
@@ -85,7 +87,6 @@ __all__ = [
     "AutoRejector",
     "Decision",
     "DeferralRegressor",
-    "RcRImageRegressor",
     "RcRRegressor",
     "RcRRegressorCV",
     "RejectionLoss",

@@ -20,5 +20,5 @@ def import_extra(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        name = module.partition(".")[0]
+        name = (error.name or module).partition(".")[0]
         raise ImportError(f"{name} is not installed; get it with: pip install 'recuse[{extra}]'") from error

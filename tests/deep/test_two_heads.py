@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from recuse.deep.backbones import small_cnn
 from recuse.deep.two_heads import TwoHeads
+from recuse.images import small_cnn
 
 IMAGES = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

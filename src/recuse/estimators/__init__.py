@@ -4,7 +4,6 @@ from recuse.estimators.auto import AutoRejector
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.composition import cross_val_decide, decide, expected_loss
 from recuse.estimators.deferral import DeferralRegressor
-from recuse.estimators.images.regressor import RcRImageRegressor
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.estimators.rcr import RcRRegressor, RcRRegressorCV, fit_costs
 from recuse.estimators.risk.presets import KernelAverage, knn_plug, mlp_plug, no_rejection
@@ -19,7 +18,6 @@ __all__ = [
     "DeferralRegressor",
     "Expert",
     "KernelAverage",
-    "RcRImageRegressor",
     "RcRRegressor",
     "RcRRegressorCV",
     "RejectingRegressor",

@@ -9,9 +9,9 @@ from recuse.model_file.graph.conversion import emitters
 
 
 def rules():
-    """Every class of `recuse.rules` that decides, apart from the interface."""
-    for found in iter_modules(recuse.rules.__path__):
-        module = import_module(f"recuse.rules.{found.name}")
+    """Every class of `recuse.rules` and of images that decides, apart from the interface."""
+    names = [f"recuse.rules.{found.name}" for found in iter_modules(recuse.rules.__path__)]
+    for module in map(import_module, [*names, "recuse.images.rule"]):
         for value in vars(module).values():
             if isinstance(value, type) and is_dataclass(value) and value.__name__.endswith("Rule"):
                 yield value

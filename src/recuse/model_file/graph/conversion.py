@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -51,6 +52,8 @@ _EmitterT = TypeVar("_EmitterT", bound=Emitter)
 # The modules with converters and emitters are imported when a model is saved.
 _CONVERTERS_IN = ("trees", "networks", "linear", "kernels", "preprocessing", "composition")
 _EMITTERS_IN = ("risk", "network_rules")
+# The emitter of images needs torch, so it is imported only in processes that have imported their rule.
+_IMAGE_RULE, _IMAGE_EMITTER = "recuse.images.rule", "recuse.images.onnx_graph"
 
 _converters: dict[type[Any], Converter] = {}
 _emitters: dict[type[Any], Emitter] = {}
@@ -127,6 +130,8 @@ def emits(rule: type[Any]) -> Callable[[_EmitterT], _EmitterT]:
 def emitters() -> dict[type[Any], Emitter]:
     """Return the function that writes the rules of each class."""
     _import(_EMITTERS_IN)
+    if _IMAGE_RULE in sys.modules:
+        import_module(_IMAGE_EMITTER)
     return dict(_emitters)
 
 

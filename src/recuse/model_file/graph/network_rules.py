@@ -1,4 +1,4 @@
-"""Graphs of rules of networks that score rows: regressors with rejectors, SelectiveNets, and networks of images."""
+"""Graphs of rules of networks that score rows: regressors with rejectors, and SelectiveNets."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
 from recuse.model_file.graph.columns import table_inputs
 from recuse.model_file.graph.conversion import Emitted, cost_input, emits
 from recuse.model_file.graph.networks import in_target_units, selective_heads, stack_outputs, stack_outputs_at
-from recuse.model_file.graph.operators import BOOL, DOUBLE, FLOAT, INT64
-from recuse.model_file.graph.torch_modules.modules import convert_two_heads
-from recuse.model_file.schema import ImageSchema, inputs_of
-from recuse.rules.networks import REJECT_ALL, CostGrid, ImageRule, RcRRule, RejectorInputs, SelectiveRule
+from recuse.model_file.graph.operators import BOOL, DOUBLE, INT64
+from recuse.rules.networks import REJECT_ALL, CostGrid, RcRRule, RejectorInputs, SelectiveRule
 
 
 @emits(RcRRule)
@@ -125,14 +123,3 @@ def _heads(rule: SelectiveRule, place: int, features: Value) -> tuple[Value, Val
     members = np.flatnonzero(rule.place == place).tolist()
     prediction, selection = selective_heads(rule.network.take(members), features)
     return prediction.mean(axis=0), selection.mean(axis=0)
-
-
-@emits(ImageRule)
-def _emit_images(rule: ImageRule, graph: GraphBuilder) -> Emitted:
-    schema = ImageSchema(rule.shape)
-    ((name, (dtype, shape)),) = inputs_of(schema).items()
-    image = graph.input(name, dtype, shape)  # what the network sees: bytes must be scaled to [-1, 1]
-    scaled = (cost_input(graph).squeeze(1) / rule.scale**2).cast(FLOAT) if rule.network.cost_input else None
-    prediction, score = convert_two_heads(rule.network, image, scaled)
-    in_units = prediction.cast(DOUBLE) * rule.scale + rule.mean
-    return Emitted(schema, in_units.unsqueeze(1), score.cast(DOUBLE).unsqueeze(1))

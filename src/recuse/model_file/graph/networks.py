@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from recuse.engine.mlp import StackedMLP
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import Stack
-from recuse.engine.user_modules import LoopedModules
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import converts
 from recuse.model_file.graph.preprocessing import standardised
-from recuse.model_file.graph.torch_modules.modules import stacked_modules
 
 __all__ = ["in_target_units", "member_predictions", "selective_heads", "stack_outputs", "stack_outputs_at"]
 
@@ -28,12 +26,8 @@ _BATCH_NORM_EPSILON = 1e-5
 
 def stack_outputs(stack: Stack, x: Value) -> Value:
     """Return the outputs (member, row, output) of a stack for inputs (row, feature)."""
-    if isinstance(stack, StackedMLP):
-        first, *layers = _layers(stack)
-        return _through(layers, _with_one(x) @ first)
-    if not isinstance(stack, LoopedModules):
-        raise ConversionError(f"{type(stack).__name__} cannot be saved in a model file")
-    return stacked_modules(stack, x)
+    first, *layers = _layers(stack)
+    return _through(layers, _with_one(x) @ first)
 
 
 def stack_outputs_at(stack: Stack, x: Value, knots: Floats) -> Value:
@@ -41,21 +35,20 @@ def stack_outputs_at(stack: Stack, x: Value, knots: Floats) -> Value:
 
     The first layer is linear in that input, so its part that depends on the features is computed once.
     """
-    if isinstance(stack, StackedMLP):
-        first, *layers = _layers(stack)
-        by_feature, by_knot, bias = first[:, :-2], first[:, -2:-1], first[:, -1:]
-        at_knot = knots[:, None, None, None] * by_knot + bias  # (knot, member, 1, width)
-        return _through(layers, (x @ by_feature).unsqueeze(0) + at_knot)
-    outputs = [stack_outputs(stack, concat([x, x.columns(0, 1) * 0.0 + knot], axis=1)) for knot in knots.tolist()]
-    return concat([output.unsqueeze(0) for output in outputs], axis=0)
+    first, *layers = _layers(stack)
+    by_feature, by_knot, bias = first[:, :-2], first[:, -2:-1], first[:, -1:]
+    at_knot = knots[:, None, None, None] * by_knot + bias  # (knot, member, 1, width)
+    return _through(layers, (x @ by_feature).unsqueeze(0) + at_knot)
 
 
-def _layers(stack: StackedMLP) -> list[Floats]:
+def _layers(stack: Stack) -> list[Floats]:
     """Return the weights (member, in, out) without padding; the last input is 1 and has the bias.
 
     All layers but the last one have a last output that is 1, for the next layer. So a layer is one matrix product:
     adding the bias to small matrices would take as long as the product.
     """
+    if not isinstance(stack, StackedMLP):
+        raise ConversionError(f"{type(stack).__name__} cannot be saved in a model file")
     widths = (stack.inputs, *stack.hidden, stack.outputs)
     weights = [view.double().cpu().numpy() for view in stack.views(stack.parameters)]
     layers = [

@@ -2,7 +2,6 @@
 
 import pickle
 import signal
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -16,34 +15,10 @@ from torch.utils.data import Dataset, TensorDataset
 
 pytest.importorskip("lightning")
 
-import recuse.deep
+from image_runs import COST, IMAGES, NEW, NEW_Y, Y, make, noisy_images, tiny
 from recuse import surrogates
-from recuse.deep.backbones import small_cnn
-from recuse.estimators.images.regressor import RcRImageRegressor
+from recuse.images import RcRImageRegressor, small_cnn
 from recuse.surrogates import losses as registry
-
-
-def noisy_images(n_rows, seed=0):
-    """The target is the brightness of the first channel, with much noise where the second channel is bright."""
-    random = np.random.default_rng(seed)
-    level, doubt = random.uniform(size=(2, n_rows))
-    noise = random.normal(scale=8, size=(n_rows, 2, 8, 8))
-    images = (40 + 175 * np.stack([level, doubt], axis=1)[:, :, None, None] + noise).clip(0, 255).astype(np.uint8)
-    return images, 10 * level + np.where(doubt > 0.5, 3.0, 0.1) * random.normal(size=n_rows)
-
-
-IMAGES, Y = noisy_images(60)
-NEW, NEW_Y = noisy_images(40, seed=1)
-COST = np.random.default_rng(2).uniform(0.2, 5, size=len(Y))
-
-
-def tiny(channels):
-    return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, 16), nn.ReLU()), 16
-
-
-def make(**parameters):
-    quick = {"backbone": tiny, "epochs": 4, "slow_start": 1, "batch_size": 16, "learning_rate": 1e-2}
-    return RcRImageRegressor(**{"trainer": {"accelerator": "cpu"}, "random_state": 0, **quick, **parameters})
 
 
 def same(one, other):
@@ -139,10 +114,6 @@ class TestForms:
     def test_backbones_come_in_several_forms(self):
         for backbone in (partial(small_cnn, norm="group"), lambda channels: tiny(channels)):
             assert make(backbone=backbone, epochs=2).fit(IMAGES, Y).predict(NEW).shape == (40,)
-
-    def test_a_rejector_may_have_its_own_backbone(self):
-        model = make(heads={"shared": False}).fit(IMAGES, Y)
-        assert model.network_.rejector_backbone is not None
 
 
 class TestCosts:
@@ -322,7 +293,7 @@ class TestValue:
         if torch.cuda.is_available():
             pytest.skip("this machine has CUDA")
         model = make(trainer={"accelerator": "cuda"}, checkpoint_dir=tmp_path / "run")
-        with pytest.raises(ValueError, match=r"^accelerator must be one that this machine has, got 'cuda'"):
+        with pytest.raises(ValueError, match=r"^trainer must contain valid arguments .*CUDAAccelerator"):
             model.fit(IMAGES, Y)
         assert not (tmp_path / "run").exists()
 
@@ -352,14 +323,6 @@ class TestObject:
         make(verbose=True, epochs=2).fit(IMAGES, Y)
         assert "Epoch 1" in capfd.readouterr().out
 
-    def test_a_missing_extra_names_the_pip_command(self, monkeypatch):
-        for name in [name for name in sys.modules if name.startswith("recuse.deep.lightning")]:
-            monkeypatch.delitem(sys.modules, name)
-        monkeypatch.delattr(recuse.deep, "lightning")
-        monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
-        with pytest.raises(ImportError, match=r"^lightning is not installed; get it with: pip install 'recuse"):
-            make().fit(IMAGES, Y)
-
 
 class TestErrors:
     @pytest.mark.parametrize(
@@ -375,19 +338,13 @@ class TestErrors:
             ({"cost": "price"}, r"names a column, so X must be a DataFrame"),
             ({"trainer": {"devices": 2}, "random_state": None}, r"^random_state must be an int if several processes"),
             ({"trainer": {"devices": 2}}, r"^checkpoint_dir must be a folder that all processes share, got None$"),
-            ({"trainer": {"max_epochs": 9}}, r"^trainer must not contain 'max_epochs': set epochs instead$"),
-            ({"trainer": {"callbacks": []}}, r"^trainer must not contain 'callbacks': the training needs its own"),
-            (
-                {"trainer": {"precison": 16}},
-                r"^trainer must contain arguments .*, got 'precison': did you mean 'precision'",
-            ),
+            ({"trainer": {"max_epochs": 9}}, r"^trainer must contain only accel.*, got 'max_epochs': .* as epochs"),
+            ({"trainer": {"precison": 16}}, r"^trainer must contain only .* precision, .*, got 'precison'"),
             (
                 {"trainer": {"precision": "17"}},
                 r"^trainer must contain valid arguments of Lightning's Trainer, got .*17",
             ),
-            ({"trainer": {"accelerator": "gpus"}}, r"^accelerator must be one of auto, gpu, cpu, .*, got 'gpus'$"),
-            ({"heads": {"hidden": (3,)}}, r"^heads must be a mapping with the keys .*, got \['hidden'\]$"),
-            ({"heads": {"rejector_hidden": (0,)}}, r"^rejector_hidden must be ints >= 1, got \(0,\)$"),
+            ({"trainer": {"accelerator": "gpus"}}, r"^trainer must contain valid arguments .*'gpus'"),
         ],
     )
     def test_a_parameter_out_of_range_is_refused_by_fit(self, parameters, message):
@@ -437,9 +394,9 @@ class TestErrors:
 
 
 @pytest.mark.slow
-def test_resnet50_takes_steps_at_224_and_resumes_from_its_checkpoint(tmp_path):
+def test_resnet50_takes_steps_and_resumes_from_its_checkpoint(tmp_path):
     pytest.importorskip("monai")
-    images = np.random.default_rng(0).integers(0, 256, size=(3, 3, 224, 224), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, size=(3, 3, 32, 32), dtype=np.uint8)
     rows = {"validation": (images[2:], np.array([2.0]))}
     settings = {"backbone": "resnet50", "slow_start": 0, "batch_size": 2, "checkpoint_dir": tmp_path}
     one = make(epochs=1, **settings).fit(images[:2], np.array([1.0, 3.0]), **rows)

@@ -61,7 +61,8 @@ def small_cnn(in_channels: int = 3, *, norm: Literal["batch", "group"] = "batch"
 
 
 _FEATURES = 2048
-_SHOWN = 3  # names of layers in an error
+# Names of layers that an error shows.
+_SHOWN = 3
 
 
 def resnet50(weights: str | Path | None = None, in_channels: int = 3) -> nn.Module:
@@ -135,7 +136,7 @@ def make_backbone(backbone: str | BackboneFactory | None, channels: int) -> tupl
 def _load(backbone: nn.Module, path: Path) -> None:
     found = {name: value for name, value in _read(path).items() if not name.startswith("fc.")}
     wanted = backbone.state_dict()
-    # old files lack the counters of batches, which nothing depends on
+    # Old files lack the counters of batches, which nothing depends on.
     missing = [name for name in wanted if name not in found and not name.endswith("num_batches_tracked")]
     unknown = [name for name in found if name not in wanted]
     if missing or unknown:

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from recuse.costs import Cost, resolve
-from recuse.rules.networks import Images, image_of
+from recuse.images.rule import Images
 
-__all__ = ["Augment", "ImageRowDataset", "ImageRows", "check_images"]
+__all__ = ["Augment", "ImageRows", "check_images"]
 
 Floats = NDArray[np.float64]
 Augment = Callable[[Tensor, np.random.Generator], Tensor]
@@ -64,38 +64,6 @@ class ImageRows:
     def take(self, rows: NDArray[np.int64]) -> Self:
         """Return some of the rows."""
         return replace(self, y=self.y[rows], cost=self.cost[rows], index=self.index[rows])
-
-
-class ImageRowDataset(Dataset[Any]):
-    """A torch Dataset of (image, y, cost), with random transforms of the images.
-
-    Parameters
-    ----------
-    rows : ImageRows
-    augment : callable of (image, numpy Generator), optional
-        Random transform of an image; its random numbers depend on seed, epoch and row only.
-    seed : int, default=0
-    """
-
-    def __init__(self, rows: ImageRows, augment: Augment | None = None, seed: int = 0) -> None:
-        self.rows, self.augment, self.seed, self.epoch = rows, augment, seed, 0
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, row: int) -> tuple[Tensor, Tensor, Tensor]:
-        image = image_of(self.rows.images, int(self.rows.index[row]))
-        if self.augment is not None:
-            image = self.augment(image, np.random.default_rng([self.seed, self.epoch, row]))
-        y, cost = self.rows.y[row], self.rows.cost[row]
-        return image, torch.tensor(y, dtype=torch.float32), torch.tensor(cost, dtype=torch.float32)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Switch to the random transforms of another epoch."""
-        self.epoch = epoch
-        set_epoch = getattr(self.rows.images, "set_epoch", None)
-        if set_epoch is not None:
-            set_epoch(epoch)
 
 
 def check_images(images: Any) -> Images:

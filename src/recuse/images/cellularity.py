@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from recuse.datasets.tissue import Patches, draw_patches
+from recuse.images.tissue import Patches, draw_patches
 from recuse.validation import check_count
 
 Floats = npt.NDArray[np.floating[Any]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,17 +18,17 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch.utils.data import Dataset
 
 from recuse import surrogates
 from recuse.costs import Cost, is_constant, needs_rows
-from recuse.deep.backbones import BackboneFactory, make_backbone
 from recuse.deep.two_heads import TwoHeads
-from recuse.engine.schedule import slow_start_epochs
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.images.folder import claim_folder
-from recuse.estimators.images.rows import Augment, ImageRowDataset, ImageRows, check_images
-from recuse.rules.networks import ImageRule, image_of
+from recuse.images.backbones import BackboneFactory, make_backbone
+from recuse.images.batches import SeededRows
+from recuse.images.module import RejectionModule, TrainingSettings
+from recuse.images.rows import Augment, ImageRows, check_images
+from recuse.images.rule import ImageRule, image_of
+from recuse.images.training import check_trainer_options, train
 from recuse.surrogates import CarriesSurrogates, SurrogateLike
 from recuse.validation import is_count, is_rate, require
 
@@ -34,7 +36,7 @@ __all__ = ["RcRImageRegressor"]
 
 Floats = NDArray[np.float64]
 
-# arguments of Lightning's Trainer that change the numbers of a training
+# Arguments of Lightning's Trainer that change the numbers of a training.
 _NUMERICAL = ("precision", "gradient_clip_val", "gradient_clip_algorithm", "sync_batchnorm")
 
 
@@ -58,7 +60,7 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
     backbone : None, "resnet50" or callable, default=None
         None is a small convolutional network for small images; "resnet50" has random initial weights. A callable takes
         the number of channels and returns a module and its number of features, or a module with an attribute
-        `features`: ``lambda channels: recuse.deep.backbones.resnet50("weights.safetensors", channels)``.
+        `features`: ``lambda channels: recuse.images.resnet50("weights.safetensors", channels)``.
     epochs : int, default=100
     slow_start : int, default=40
         Epochs in which the regressor trains alone, at most half of all epochs.
@@ -70,13 +72,10 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         Keep the learning rate constant, as in the paper, or let it fall to zero over the epochs, which often gives a
         lower loss.
     weight_decay : float, default=0.0
-    heads : mapping, optional
-        ``shared`` (bool, default True): whether the rejector uses the same backbone as the regressor, or one of its
-        own. ``rejector_hidden`` (sequence of int, default (64,)): hidden layers of the rejector's head.
     validation_fraction : float, default=0.2
         Share of the rows that choose the epoch, unless `fit` gets validation rows.
     augment : callable of (image, numpy Generator), optional
-        Random transform of training images, such as `recuse.datasets.crop_and_flip`.
+        Random transform of training images, such as `recuse.images.crop_and_flip`.
     early_stopping : int, optional
         Stop after this many epochs without a lower validation loss; epochs of Slow-Start do not count.
     num_workers : int, default=0
@@ -134,7 +133,6 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         *,
         schedule: Literal["constant", "cosine"] = "constant",
         weight_decay: float = 0.0,
-        heads: Mapping[str, Any] | None = None,
         validation_fraction: float = 0.2,
         augment: Augment | None = None,
         early_stopping: int | None = None,
@@ -153,7 +151,6 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         self.learning_rate = learning_rate
         self.schedule = schedule
         self.weight_decay = weight_decay
-        self.heads = heads
         self.validation_fraction = validation_fraction
         self.augment = augment
         self.early_stopping = early_stopping
@@ -191,12 +188,12 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
             channels, height, width = image_of(train.images, int(train.index[0])).shape
             self.image_shape_ = (channels, height, width)
             self.n_channels_ = self.image_shape_[0]
-            slow_start = slow_start_epochs(self.slow_start, self.epochs)
-            if self.checkpoint_dir is not None:
-                settings = self._settings(slow_start, train, held_out)
+            settings = self._training_settings(seed)
+            if settings.folder is not None:
                 required = None if self.random_state is None else seed
-                seed = claim_folder(Path(self.checkpoint_dir), settings, seed=required, new_seed=seed)
-            self._train(train, held_out, seed, slow_start)
+                stored = self._stored_settings(settings, train, held_out)
+                settings = replace(settings, seed=_claim_folder(settings.folder, stored, seed=required, new_seed=seed))
+            self._train(train, held_out, settings)
         return self
 
     def evaluate(self, data: Any, y: ArrayLike | None = None, *, cost: Cost | None = None) -> dict[str, float]:
@@ -248,19 +245,9 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         require(isinstance(share, float) and 0 < share < 1, "validation_fraction", "between 0 and 1", share)
         known = self.backbone in (None, "resnet50") or callable(self.backbone)
         require(known, "backbone", "None, 'resnet50' or a callable of the number of channels", self.backbone)
-        self._check_heads()
         self._check_trainer()
 
-    def _check_heads(self) -> None:
-        heads = dict(self.heads or {})
-        unknown = sorted(set(heads) - {"shared", "rejector_hidden"})
-        require(not unknown, "heads", "a mapping with the keys 'shared' and 'rejector_hidden'", unknown)
-        hidden = heads.get("rejector_hidden", ())
-        require(all(is_count(width) for width in hidden), "rejector_hidden", "ints >= 1", hidden)
-
     def _check_trainer(self) -> None:
-        from recuse.deep.lightning import check_trainer_options  # imported here: an extra
-
         options = dict(self.trainer or {})
         check_trainer_options(options)
         devices = options.get("devices", 1)
@@ -271,20 +258,34 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
             shared = self.checkpoint_dir is not None
             require(shared, "checkpoint_dir", "a folder that all processes share", self.checkpoint_dir)
 
-    def _settings(self, slow_start: int, train: ImageRows, held_out: ImageRows) -> dict[str, Any]:
+    def _training_settings(self, seed: int) -> TrainingSettings:
+        return TrainingSettings(
+            self.epochs,
+            min(self.slow_start, self.epochs // 2),
+            self.batch_size,
+            self.learning_rate,
+            seed,
+            surrogate=self.surrogate,
+            schedule=self.schedule,
+            weight_decay=self.weight_decay,
+            early_stopping=self.early_stopping,
+            num_workers=self.num_workers,
+            folder=None if self.checkpoint_dir is None else Path(self.checkpoint_dir),
+            trainer=self.trainer or {},
+            verbose=self.verbose,
+        )
+
+    def _stored_settings(self, settings: TrainingSettings, train: ImageRows, held_out: ImageRows) -> dict[str, Any]:
         """Return the settings that a resumed training must share, as plain values; targets and costs as checksums."""
-        backbone, options = self.backbone, dict(self.trainer or {})
-        heads = {"shared": True, "rejector_hidden": (64,), **(self.heads or {})}
+        backbone, options = self.backbone, settings.trainer
         return {
             "backbone": getattr(backbone, "__qualname__", type(backbone).__name__) if callable(backbone) else backbone,
-            "surrogate": surrogates.get(self.surrogate).name,
-            "slow_start": slow_start,
-            "batch_size": int(self.batch_size),
-            "learning_rate": float(self.learning_rate),
+            "surrogate": surrogates.get(settings.surrogate).name,
+            "slow_start": int(settings.slow_start),
+            "batch_size": int(settings.batch_size),
+            "learning_rate": float(settings.learning_rate),
             "schedule": "constant" if self.schedule == "constant" else f"{self.schedule} over {self.epochs} epochs",
-            "weight_decay": float(self.weight_decay),
-            "shared": bool(heads["shared"]),
-            "rejector_hidden": [int(width) for width in heads["rejector_hidden"]],
+            "weight_decay": float(settings.weight_decay),
             **{name: str(options[name]) for name in _NUMERICAL if name in options},
             "training rows": len(train),
             "validation rows": len(held_out),
@@ -306,40 +307,21 @@ class RcRImageRegressor(CarriesSurrogates, RejectingRegressor):
         order = np.random.default_rng(seed).permutation(len(rows))
         return rows.take(np.sort(order[held_out:])), rows.take(np.sort(order[:held_out]))
 
-    def _train(self, train: ImageRows, held_out: ImageRows, seed: int, slow_start: int) -> None:
-        from recuse.deep import lightning  # imported here: an extra
+    def _train(self, rows: ImageRows, held_out: ImageRows, settings: TrainingSettings) -> None:
+        mean, scale = float(rows.y.mean()), float(rows.y.std())
+        module = RejectionModule(self._new_network(settings.seed), settings, mean, scale)
+        training_rows = SeededRows(rows, self.augment, settings.seed)
+        self.best_epoch_, self.device_ = train(module, training_rows, SeededRows(held_out))
+        network = module.network.float().eval().to(self.device_)  # precision="bf16-true" leaves other weights
+        self.rule_ = ImageRule(network, self.image_shape_, mean, scale, self.batch_size)
+        self.history_ = pd.DataFrame(module.history)
+        self.validation_loss_ = float(self.history_[settings.monitor][self.best_epoch_])
 
-        mean, scale = float(train.y.mean()), float(train.y.std())
+    def _new_network(self, seed: int) -> TwoHeads:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             backbone, features = make_backbone(self.backbone, self.n_channels_)
-            network = TwoHeads(backbone, features, cost_input=self._varying_cost, **(self.heads or {}))
-        module = lightning.RejectionModule(
-            network,
-            self.surrogate,
-            learning_rate=self.learning_rate,
-            schedule=self.schedule,
-            weight_decay=self.weight_decay,
-            slow_start=slow_start,
-            target_mean=mean,
-            target_scale=scale,
-        )
-        data = lightning.RejectionData(
-            ImageRowDataset(train, self.augment, seed),
-            ImageRowDataset(held_out),
-            batch_size=self.batch_size,
-            num_workers=self.num_workers,
-            seed=seed,
-            random=isinstance(train.images, Dataset),
-        )
-        folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
-        run = lightning.Run(self.epochs, seed, folder, self.early_stopping, self.trainer or {}, self.verbose)
-        outcome = lightning.train(module, data, run)
-        self.device_ = outcome.device
-        network = network.float().eval().to(self.device_)  # float: precision="bf16-true" leaves other weights
-        self.rule_ = ImageRule(network, self.image_shape_, mean, scale, self.batch_size)
-        self.best_epoch_, self.validation_loss_ = outcome.best_epoch, outcome.best_loss
-        self.history_ = pd.DataFrame(outcome.history)
+            return TwoHeads(backbone, features, cost_input=self._varying_cost)
 
     def _check_new_rows(self, X: Any, cost: Cost | None = None) -> Any:
         check_is_fitted(self)
@@ -356,6 +338,29 @@ def _available(device: torch.device) -> torch.device:
         return torch.empty(0, device=device.type).device
     except (RuntimeError, AssertionError):  # torch raises either, depending on how it was built
         return torch.device("cpu")
+
+
+def _claim_folder(folder: Path, settings: Mapping[str, Any], *, seed: int | None, new_seed: int) -> int:
+    """Check that a folder is new or holds a run with these settings, and return the seed to train with.
+
+    The settings are stored in the file ``settings.json``. A `seed` of None accepts the seed of the run in the folder.
+    """
+    file = folder / "settings.json"
+    if file.exists():
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        wanted = {"seed": stored.get("seed") if seed is None else seed, **settings}
+        for name, value in wanted.items():
+            if stored.get(name) != value:
+                raise ValueError(
+                    f"checkpoint_dir must hold a run of the same settings, got {name} {stored.get(name)!r} in {folder} "
+                    f"and {value!r} here: choose another folder, or delete this one"
+                )
+        return int(wanted["seed"])
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(f".{os.getpid()}.partial")  # several processes may write it
+    partial.write_text(json.dumps({"seed": new_seed, **settings}, indent=1), encoding="utf-8")
+    partial.replace(file)
+    return new_seed
 
 
 def _checksum(*columns: Floats) -> int:

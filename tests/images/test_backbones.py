@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from recuse.deep.backbones import resnet50
+from recuse.images import resnet50
 
 pytest.importorskip("monai")
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from recuse.datasets.images.dataset import ImageDataset, OnError, Reading
-from recuse.datasets.images.files import list_files, require_folder
+from recuse.images.dataset import ImageFiles, OnError, Reading
+from recuse.images.files import list_files, require_folder
 
 _COLUMNS = ["slide", "rid", "y"]
 _HOW_TO_GET = """\
@@ -24,7 +24,7 @@ unpack it and pass the folder of the labels. Expected layout, 2,579 labelled pat
     <root>/validation/<slide>_<rid>.tif"""
 
 
-class BreastPathQ(ImageDataset):
+class BreastPathQ(ImageFiles):
     """Patches of breast tissue and their tumour cellularity, from the folder of BreastPathQ.
 
     The data set may not be redistributed; if the folder is missing, the error explains how to obtain it. Patches are
@@ -44,8 +44,6 @@ class BreastPathQ(ImageDataset):
         Folder for the resized patches (0.4 GB at size 224); None is `.recuse_cache` in `root`.
     on_error : {"raise", "skip"}, default="raise"
         Raise an error that names a damaged or missing patch, or leave it out and list it in `skipped`.
-    n_jobs : int or None, default=None
-        Threads that read images; None is one per processor.
     verbose : bool, default=False
         Whether to show progress.
 
@@ -75,7 +73,6 @@ class BreastPathQ(ImageDataset):
         size: int = 224,
         cache: str | Path | None = None,
         on_error: OnError = "raise",
-        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         folder = require_folder(root, "BreastPathQ", _HOW_TO_GET)
@@ -84,7 +81,7 @@ class BreastPathQ(ImageDataset):
             wanted = f"{folder} must contain a CSV with the columns {', '.join(_COLUMNS)}, got none."
             raise FileNotFoundError(f"{wanted}\n{_HOW_TO_GET}")
         files, y = _match(tables, folder)
-        self._read_files(files, y, folder, Reading(size, cache, on_error, n_jobs, verbose))
+        self._read_files(files, y, folder, Reading(size, cache, on_error, verbose))
 
 
 def _find_tables(root: Path) -> dict[Path, pd.DataFrame]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from recuse.datasets import make_cellularity
-from recuse.datasets.cellularity import _disagreement, _grade, _mean
-from recuse.datasets.tissue import draw_patches
+from recuse.images.cellularity import _disagreement, _grade, _mean
+from recuse.images.tissue import draw_patches
 
 COSTS = (0.005, 0.010, 0.015, 0.020, 0.025)
 

@@ -1,19 +1,20 @@
 """Conversion of RcRImageRegressor: its decisions equal those of the estimator."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from torch import nn
 
 pytest.importorskip("lightning")
 
-from recuse.datasets import make_cellularity
-from recuse.estimators.images.regressor import RcRImageRegressor
+from recuse.images import RcRImageRegressor, make_cellularity, small_cnn
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.conversion import build_decision
 from recuse.model_file.runtime import onnxruntime
 
-IMAGES, Y, _, _ = make_cellularity(48, random_state=0, size=32)
-NEW, _, _, _ = make_cellularity(20, random_state=1, size=32)
+IMAGES, Y, _, _ = make_cellularity(24, random_state=0, size=32)
+NEW, _, _, _ = make_cellularity(8, random_state=1, size=32)
 COSTS = np.random.default_rng(0).uniform(0.001, 0.1, size=len(Y))
 
 
@@ -40,9 +41,8 @@ def same(found, decision):
     assert np.array_equal((score > 0)[clear], decision.accepted[clear])
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_decisions_equal_those_of_the_estimator(shared):
-    model = fitted(heads={"shared": shared})
+def test_decisions_equal_those_of_the_estimator():
+    model = fitted()
     same(run(model, NEW), model.decide(NEW))
 
 
@@ -58,16 +58,40 @@ def test_a_cost_for_each_image():
     same(run(model, NEW, cost=cost[:, None]), model.decide(NEW, cost))
 
 
-def test_a_backbone_of_the_user():
-    def backbone(channels):
-        layers = nn.Conv2d(channels, 4, 3, stride=2), nn.SiLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(196, 8)
-        return nn.Sequential(*layers, nn.GELU()), 8
+def strided(channels):
+    layers = nn.Conv2d(channels, 4, 3, stride=2, groups=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(196, 8)
+    return nn.Sequential(*layers), 8
 
+
+@pytest.mark.parametrize("backbone", ["resnet50", partial(small_cnn, norm="group"), strided])
+def test_backbones(backbone):
     model = fitted(backbone=backbone)
     same(run(model, NEW), model.decide(NEW))
 
 
-def test_a_backbone_without_a_conversion():
-    model = fitted(backbone=lambda channels: (nn.Sequential(nn.AdaptiveMaxPool2d(1), nn.Flatten()), channels))
-    with pytest.raises(ConversionError, match="AdaptiveMaxPool2d in Sequential cannot be saved"):
+class Halved(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x) / 2
+
+
+def with_hook():
+    layer = nn.Flatten()
+    layer.register_forward_hook(lambda *_: None)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([nn.AdaptiveMaxPool2d(1), nn.Flatten()], r"^AdaptiveMaxPool2d cannot .* there is no conversion of it\. Backb"),
+        ([Halved(nn.AdaptiveAvgPool2d(1)), nn.Flatten()], r"^Halved cannot .* there is no conversion of it"),
+        ([nn.BatchNorm2d(3), nn.AdaptiveAvgPool2d(1)], r"^BatchNorm2d cannot .* there is no conversion of it"),
+        ([nn.Conv2d(3, 3, 3, dilation=2), nn.AdaptiveAvgPool2d(1)], r"^Conv2d cannot .* it needs dilation 1 and"),
+        ([nn.MaxPool2d(2, ceil_mode=True), nn.AdaptiveAvgPool2d(1)], r"^MaxPool2d cannot .* it needs dilation 1, ceil"),
+        ([nn.AdaptiveAvgPool2d((1, 1)), with_hook()], r"^Flatten cannot .* it has forward hooks"),
+    ],
+)
+def test_a_layer_without_a_conversion_is_named(layers, message):
+    model = fitted(backbone=lambda channels: (nn.Sequential(*layers), channels))
+    with pytest.raises(ConversionError, match=message):
         run(model, NEW)

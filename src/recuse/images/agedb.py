@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from recuse.datasets.images.dataset import ImageDataset, OnError, Reading, Skipped, describe
-from recuse.datasets.images.files import list_files, require_folder
+from recuse.images.dataset import ImageFiles, OnError, Reading, Skipped, describe
+from recuse.images.files import list_files, require_folder
 
 _OLDEST = 101
 _HOW_TO_GET = """\
@@ -18,7 +18,7 @@ archive, unpack it and pass the folder of the images. Expected layout, 16,488 fi
     <root>/<id>_<Name>_<age>_<gender>.jpg        e.g. 0_MariaCallas_35_f.jpg"""
 
 
-class AgeDB(ImageDataset):
+class AgeDB(ImageFiles):
     """Faces and ages in years, from the folder of AgeDB.
 
     The data set may not be redistributed; if the folder is missing, the error explains how to obtain it. Images are
@@ -36,8 +36,6 @@ class AgeDB(ImageDataset):
     on_error : {"raise", "skip"}, default="raise"
         Raise an error that names each image that is damaged or has another form of name, or leave it out and list it
         in `skipped`.
-    n_jobs : int or None, default=None
-        Threads that read images; None is one per processor.
     verbose : bool, default=False
         Whether to show progress.
 
@@ -66,7 +64,6 @@ class AgeDB(ImageDataset):
         size: int = 224,
         cache: str | Path | None = None,
         on_error: OnError = "raise",
-        n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
         folder = require_folder(root, "AgeDB", _HOW_TO_GET)
@@ -76,7 +73,7 @@ class AgeDB(ImageDataset):
         ages, unnamed = _ages(files, folder)
         if unnamed and (on_error == "raise" or not ages):
             raise ValueError(describe(unnamed, folder))
-        reading = Reading(size, cache, on_error, n_jobs, verbose)
+        reading = Reading(size, cache, on_error, verbose)
         self._read_files(list(ages), np.array(list(ages.values()), dtype=np.float64), folder, reading)
         self.skipped = unnamed + self.skipped
 

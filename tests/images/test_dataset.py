@@ -12,10 +12,10 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from recuse import datasets
-from recuse.datasets import AgeDB, Augmented, BreastPathQ, ImageArrays, ImageFiles
-from recuse.datasets.images import cache as image_cache
-from recuse.datasets.images.files import read_image
-from recuse.datasets.images.transforms import crop_and_flip
+from recuse.datasets import AgeDB, BreastPathQ
+from recuse.images import ImageFiles, crop_and_flip
+from recuse.images import files as image_files
+from recuse.images.files import read_image
 
 FACES = [
     "0_MariaCallas_35_f.jpg",
@@ -252,7 +252,7 @@ def test_named_labels_without_the_columns(tissue):
 
 @pytest.mark.parametrize(
     ("option", "message"),
-    [({"size": 0}, "size must be"), ({"n_jobs": 0}, "n_jobs must be"), ({"on_error": "ignore"}, "on_error must be")],
+    [({"size": 0}, "size must be"), ({"on_error": "ignore"}, "on_error must be")],
 )
 def test_bad_options(faces, option, message):
     with pytest.raises(ValueError, match=message):
@@ -265,7 +265,7 @@ def test_bad_options(faces, option, message):
 def test_a_second_start_reads_no_picture(faces, monkeypatch):
     first = AgeDB(faces, size=16, cache=faces.parent / "cache")
     assert not (faces / ".recuse_cache").exists()
-    monkeypatch.setattr(image_cache, "read_image", None)
+    monkeypatch.setattr(image_files, "read_image", None)
     second = AgeDB(faces, size=16, cache=faces.parent / "cache")
     for one, other in zip(first, second, strict=True):
         assert torch.equal(one[0], other[0])
@@ -275,7 +275,7 @@ def test_a_second_start_reads_no_picture(faces, monkeypatch):
 def test_the_cache_moves_with_the_folder(faces, monkeypatch):
     AgeDB(faces, size=16)
     moved = faces.rename(faces.with_name("moved"))
-    monkeypatch.setattr(image_cache, "read_image", None)
+    monkeypatch.setattr(image_files, "read_image", None)
     assert len(AgeDB(moved, size=16)) == len(FACES)
 
 
@@ -300,14 +300,14 @@ def test_an_interrupted_build_leaves_nothing_behind(faces, monkeypatch):
             raise KeyboardInterrupt
         return read_image(file, size)
 
-    monkeypatch.setattr(image_cache, "read_image", interrupt)
+    monkeypatch.setattr(image_files, "read_image", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        AgeDB(faces, size=16, n_jobs=1)
+        AgeDB(faces, size=16)
     assert list((faces / ".recuse_cache").iterdir()) == []
 
 
 def test_the_cache_is_one_array_that_numpy_reads(faces):
-    data = AgeDB(faces, size=16, n_jobs=2)
+    data = AgeDB(faces, size=16)
     (file,) = (faces / ".recuse_cache").glob("*.npy")
     pixels = np.load(file, mmap_mode="r")
     assert pixels.shape == (len(FACES), 3, 16, 16)
@@ -324,116 +324,33 @@ def test_a_cut_cache_is_built_again(faces):
     assert torch.equal(AgeDB(faces, size=16)[5][0], whole)
 
 
-def test_the_number_of_threads_does_not_matter(faces):
-    one, four = (AgeDB(faces, size=16, n_jobs=n, cache=faces.parent / str(n)) for n in (1, 4))
-    assert all(torch.equal(a, b) for (a, _), (b, _) in zip(one, four, strict=True))
-
-
 # --------------------------------------------------------------------------------------------------- splits
-
-
-def numbered(n_rows):
-    """Images of which number i is of the grey i."""
-    images = np.broadcast_to(np.arange(n_rows, dtype=np.uint8)[:, None, None, None], (n_rows, 3, 12, 12))
-    return ImageArrays(images, np.arange(n_rows))
 
 
 def test_a_split_takes_the_rows_that_a_table_of_this_length_would_give(faces):
     from types import SimpleNamespace
 
-    data = numbered(40)
-    table = datasets.split(SimpleNamespace(X=np.arange(40), y=np.arange(40)), 2)
-    for part, (_, rows) in zip(data.split(2), table, strict=True):
-        np.testing.assert_array_equal(part.y, rows)
-        np.testing.assert_array_equal([target.item() for _, target in part], rows)
-        np.testing.assert_array_equal([round((image[0, 0, 0].item() + 1) * 127.5) for image, _ in part], rows)
-    train, _, _ = AgeDB(faces, size=16).split(0)
-    assert [AGES[file] for file in train.files] == train.y.tolist()
+    data = AgeDB(faces, size=16)
+    table = datasets.split(SimpleNamespace(X=np.arange(len(data)), y=data.y), 2)
+    for part, (rows, y) in zip(data.split(2), table, strict=True):
+        np.testing.assert_array_equal(part.y, y)
+        assert part.files == tuple(data.files[row] for row in rows)
+        for index, row in enumerate(rows):
+            assert torch.equal(part[index][0], data[row][0])
+            assert part[index][1] == data[row][1]
 
 
-def test_a_split_file_assigns_images_to_parts(tissue):
-    data = BreastPathQ(tissue, size=16)
-    file = tissue / "split.csv"
-    rows = ["file,part", "train/99788_1.tif,train", "99788_2.tif,train", "102174_1.tif,test", "104246_7.tif,validation"]
-    file.write_text("\n".join(rows), encoding="utf-8")
-    train, validation, test = data.split_by(file)
-    assert train.y.tolist() == [0.0, 0.35]
-    assert validation.y.tolist() == [0.6]
-    assert test.files == ("train/102174_1.tif",)
-    assert len(BreastPathQ(tissue, size=16)) == 6  # the file of the split is no table of labels
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (["104246_1.tif,train"], "an image for every part, got none for validation"),
-        (["104246_1.tif,training"], "part must be one of train, validation, test, got 'training' in line 2"),
-        (["x.tif,train"], "must name images of the data set, got 'x.tif'"),
-        (
-            ["99788_1.tif,train", "99788_2.tif,test", "104246_1.tif,validation", "99788_1.tif,test"],
-            "once, got .* 2 times",
-        ),
-    ],
-)
-def test_bad_split_files(tissue, rows, message):
-    file = tissue.parent / "split.csv"
-    file.write_text("\n".join(["file,part", *rows]), encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        BreastPathQ(tissue, size=16).split_by(file)
-    file.write_text("name,part\na,train\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="must have the columns file and part, got name, part"):
-        BreastPathQ(tissue, size=16).split_by(file)
-
-
-def test_a_split_file_may_name_skipped_pictures(tissue):
-    (tissue / "train" / "99788_2.tif").unlink()
-    file = tissue / "split.csv"
-    names = {"99788_1": "train", "99788_2": "train", "102174_1": "test", "104246_7": "validation"}
-    file.write_text("\n".join(["file,part", *(f"{n}.tif,{part}" for n, part in names.items())]), encoding="utf-8")
-    train, _, _ = BreastPathQ(tissue, size=16, on_error="skip").split_by(file)
-    assert len(train) == 1
-
-
-@pytest.mark.parametrize(
-    "images", [np.zeros((2, 3, 4, 4)), np.zeros((2, 4, 4, 3), np.uint8), np.zeros((3, 4, 4), np.uint8)]
-)
-def test_arrays_must_be_bytes_with_channels_first(images):
-    with pytest.raises(ValueError, match=r"images must be uint8 of shape \(n, 3, height, width\), got"):
-        ImageArrays(images, np.zeros(len(images)))
-
-
-def test_arrays_and_targets_must_have_equal_length():
-    with pytest.raises(ValueError, match="every image must have one target, got 2 images and 3 targets"):
-        ImageArrays(np.zeros((2, 3, 4, 4), np.uint8), np.zeros(3))
+def test_some_of_the_images_are_a_data_set_of_their_own(faces):
+    (faces / FACES[0]).write_bytes(b"")
+    data = AgeDB(faces, size=16, on_error="skip")
+    some = data.take([3, 1]).take([1, 0])
+    assert some.files == (data.files[1], data.files[3])
+    assert some.y.tolist() == [AGES[name] for name in some.files]
+    assert torch.equal(some[1][0], data[3][0])
+    assert len(data) == len(FACES) - 1
 
 
 # --------------------------------------------------------------------------------------------- augmentation
-
-
-@pytest.fixture(scope="module")
-def patches():
-    images, y, _, _ = datasets.make_cellularity(12, random_state=0, size=32)
-    return ImageArrays(images, y)
-
-
-def stack(dataset):
-    return torch.stack([image for image, _ in (dataset[index] for index in range(len(dataset)))])
-
-
-def test_augmentation_is_a_function_of_seed_epoch_and_index(patches):
-    def images(seed, epoch):
-        augmented = Augmented(patches, seed=seed, padding=4)
-        augmented.set_epoch(epoch)
-        return stack(augmented)
-
-    same, again, other_epoch, other_seed = images(1, 5), images(1, 5), images(1, 6), images(2, 5)
-    assert torch.equal(same, again)
-    assert not torch.equal(same, other_epoch)
-    assert not torch.equal(same, other_seed)
-    alone = Augmented(patches, seed=1, padding=4)
-    alone.set_epoch(5)
-    assert torch.equal(alone[-1][0], same[-1])  # alone, from behind, or in order
-    assert torch.equal(alone[3][0], same[3])
 
 
 def test_crops_and_flips_are_those_of_the_padded_picture():
@@ -441,46 +358,18 @@ def test_crops_and_flips_are_those_of_the_padded_picture():
     padded = torch.full((3, 10, 10), -1.0)
     padded[:, 2:8, 2:8] = image
     crops = {(top, left): padded[:, top : top + 6, left : left + 6] for top in range(5) for left in range(5)}
-    seen = set()
+    seen = []
     for seed in range(600):
         got = crop_and_flip(image, np.random.default_rng(seed), padding=2)
-        seen |= {
+        seen += [
             (place, flip)
             for place, crop in crops.items()
             for flip in (0, 1)
             if torch.equal(got, crop.flip(2) if flip else crop)
-        }
-    assert len(seen) == 50  # all places, both ways, and nothing else happened 600 times
-
-
-def test_flips_are_even(patches):
-    augmented = Augmented(patches, padding=0)
-    flips = 0
-    for epoch in range(100):
-        augmented.set_epoch(epoch)
-        flips += torch.equal(augmented[0][0], patches[0][0].flip(2))
-    assert 30 < flips < 70
-
-
-def test_targets_stay_and_lengths_too(patches):
-    train, _, _ = patches.split(0)
-    augmented = Augmented(train)
-    assert len(augmented) == len(train)
-    np.testing.assert_array_equal(augmented.y, train.y)
-    assert augmented[2][1] == train[2][1]
-    with pytest.raises(IndexError):
-        augmented[len(train)]
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("persistent", [False, True])
-def test_loaders_with_workers_see_every_epochs_pictures(patches, persistent):
-    augmented = Augmented(patches, seed=3, padding=4)
-    loader = DataLoader(augmented, batch_size=5, num_workers=2, persistent_workers=persistent)
-    for epoch in range(2):
-        augmented.set_epoch(epoch)
-        loaded = torch.cat([images for images, _ in loader])
-        assert torch.equal(loaded, stack(augmented))
+        ]
+    assert len(seen) == 600  # nothing else happens
+    assert len(set(seen)) == 50  # all places, both ways
+    assert 250 < sum(flip for _, flip in seen) < 350
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -489,9 +378,3 @@ def test_loaders_share_the_cache(faces):
     images, ages = next(iter(DataLoader(data, batch_size=6, num_workers=2)))
     assert images.shape == (6, 3, 16, 16)
     np.testing.assert_array_equal(ages, data.y)
-
-
-@pytest.mark.parametrize("option", [{"seed": -1}, {"padding": 1.5}])
-def test_bad_augmentation(patches, option):
-    with pytest.raises(ValueError, match="must be an integer >= 0"):
-        Augmented(patches, **option)

@@ -1,1 +1,0 @@
-"""Folders of images as torch data sets."""

@@ -1,1 +1,0 @@
-"""Converters of torch modules and of stacks of networks."""
