@@ -101,10 +101,6 @@ class CostGrid:
         positive = cost[cost > 0]
         return cls(float(positive.min()), float(positive.max())) if len(positive) else cls(1.0, 1.0)
 
-    def extended(self, cost: Floats) -> Self:
-        """Return a grid that also covers the costs of more rows."""
-        return self.of(np.append(cost, [self.low, self.high]))
-
     @property
     def knots(self) -> Floats:
         """The costs of the grid, in increasing order."""
@@ -148,9 +144,8 @@ class CostGrid:
 
 
 def disagreement(predictions: Floats) -> Floats:
-    """Return the standard deviation (row,) among members (member, row), averaged over outputs (member, output, row)."""
-    spread: Floats = predictions.std(axis=0)
-    return spread if spread.ndim == 1 else np.asarray(spread.mean(axis=0))
+    """Return the standard deviation (row,) among members (member, row)."""
+    return np.asarray(predictions.std(axis=0))
 
 
 @dataclass(frozen=True)
@@ -165,7 +160,7 @@ class RejectorInputs:
     sizes : tuple of int
         Number of members of each fold.
     prediction : tuple
-        Mean (for each of several targets) and standard deviation of h(x) over the training rows.
+        Mean and standard deviation of h(x) over the training rows.
     spread : tuple or None
         Floor of the disagreement, and mean and standard deviation of its logarithm; None with one member for each fold.
     """
@@ -173,11 +168,11 @@ class RejectorInputs:
     units: Units
     cost_range: CostRange | None
     sizes: tuple[int, ...]
-    prediction: tuple[float | Floats, float]
+    prediction: tuple[float, float]
     spread: tuple[float, float, float] | None
 
     def of_new_rows(self, features: Floats, predictions: Floats) -> Floats:
-        """Return the inputs of new rows like `of_rows`, given the predictions of all members (member, ..., row)."""
+        """Return the inputs of new rows like `of_rows`, given the predictions of all members (member, row)."""
         by_fold = np.split(predictions, np.cumsum(self.sizes)[:-1])
         spread = np.mean([disagreement(members) for members in by_fold], axis=0)
         return self.of_rows(features, predictions.mean(axis=0), spread)
@@ -185,7 +180,7 @@ class RejectorInputs:
     def of_rows(self, features: Floats, prediction: Floats, spread: Floats) -> Floats:
         """Return the inputs (row, input), all standardised, without the cost."""
         mean, scale = self.prediction
-        columns = [features, (prediction.T - mean) / scale]
+        columns = [features, (prediction - mean) / scale]
         if self.spread is not None:
             floor, log_mean, log_scale = self.spread
             columns.append((np.log(spread + floor) - log_mean) / log_scale)
@@ -230,7 +225,7 @@ class RcRRule:
         return None if self.inputs is None else self.inputs.cost_range
 
     def predictions(self, features: Floats) -> Floats:
-        """Return the predictions of every regressor (member, row) or (member, output, row), in units of the engine."""
+        """Return the predictions of every regressor (member, row), in units of the engine."""
         return outputs(self.regressor, features)
 
     def scores(self, features: Floats, predictions: Floats, cost: Floats) -> Floats:

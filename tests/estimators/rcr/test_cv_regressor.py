@@ -369,8 +369,8 @@ class TestQuality:
         assert crossfitted < 1.01 * joint
 
     def test_one_training_for_a_range_serves_each_cost_like_a_training_for_it(self):
-        costs = (0.3, 0.8, 2.0)
-        settings = {**LONGER, "cv": 3, "n_members": 2}
+        costs = (0.3, 2.0)
+        settings = {**LONGER, "cv": 2}
         ranged = RcRRegressorCV(**settings, cost_range=(0.2, 3.0)).fit(*self.TRAIN)
         alone = [RcRRegressorCV(cost, **settings).fit(*self.TRAIN) for cost in costs]
         for cost, model in zip(costs, alone, strict=True):
@@ -404,11 +404,11 @@ class TestUnequalFolds:
     @pytest.mark.parametrize("batch_size", [1024, 8])
     @pytest.mark.parametrize("costs", [ONE_COST, RANGE], ids=str)
     def test_folds_of_very_unequal_sizes_are_learned_from(self, batch_size, costs):
-        model = make(cv=UNEQUAL, batch_size=batch_size, **costs, n_members=2, epochs=60).fit(X, Y)
+        model = make(cv=UNEQUAL, batch_size=batch_size, **costs, n_members=2, epochs=25).fit(X, Y)
         assert model.diverged_ == []
         assert len(model.regressor_) == 8
         assert np.mean((model.predict(NEW) - NEW_Y) ** 2) < 0.5 * NEW_Y.var()
-        same(model, make(cv=UNEQUAL, batch_size=batch_size, **costs, n_members=2, epochs=60).fit(X, Y), cost=1.0)
+        same(model, make(cv=UNEQUAL, batch_size=batch_size, **costs, n_members=2, epochs=25).fit(X, Y), cost=1.0)
 
     def test_every_row_counts_alike_in_the_choice_in_however_small_a_fold(self):
         model = make(cv=UNEQUAL).fit(X, Y, validation=(NEW, NEW_Y))

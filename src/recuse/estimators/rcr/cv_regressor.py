@@ -172,7 +172,10 @@ class RcRRegressorCV(PairRegressor):
                 rows = replace(rows, weight=rows.weight / rows.weight.mean())  # validation rows have weight 1
             aim = Aim.of(None if limits else chosen, self.surrogate)
             trained = self._train(rows, held_out, row_cost, aim, limits)
-            self._adopt(trained, *((chosen,) if limits is None else (None, (limits.low, limits.high))))
+            if limits is None:
+                self._adopt(trained, chosen)
+            else:
+                self._adopt(trained, None, (limits.low, limits.high))
         trained.warn(stacklevel=3)
         return self
 

@@ -72,6 +72,7 @@ class PairRegressor(CarriesSurrogates, RejectingRegressor):
 
     surrogate: SurrogateLike
     loss: LossLike
+    rule_: RcRRule
 
     @property
     def regressor_(self) -> Stack:

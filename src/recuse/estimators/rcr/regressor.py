@@ -212,7 +212,7 @@ class RcRRegressor(PairRegressor):
             chosen = training.pairs(units, train, held_out, aims)
 
         # The mean prediction of the members is accepted where the mean of their scores is above zero.
-        rules = [RcRRule(units, *pairs.stacks, grid) for pairs in chosen]
+        rules = [RcRRule(units, pairs.stacks[0], pairs.stacks[1], grid) for pairs in chosen]
         return [_tried(*parts, held_out) for parts in zip(rules, chosen, aims, strict=True)]
 
     def _check_parameters(self) -> None:
@@ -282,10 +282,10 @@ def fit_costs(
     --------
     >>> from recuse import RcRRegressor, datasets
     >>> (X, y), validation, (X_test, _) = datasets.split(datasets.load("auto_mpg"), repeat=0)
-    >>> model = RcRRegressor(epochs=50, random_state=0)
-    >>> models = fit_costs(model, X, y, costs=[2.0, 50.0], surrogates=["mae", "logistic"], validation=validation)
+    >>> model = RcRRegressor(epochs=300, random_state=0)
+    >>> models = fit_costs(model, X, y, costs=[6.0, 50.0], surrogates=["mae", "logistic"], validation=validation)
     >>> [(fitted.cost_, fitted.surrogate) for fitted in models]
-    [(2.0, 'mae'), (2.0, 'logistic'), (50.0, 'mae'), (50.0, 'logistic')]
+    [(6.0, 'mae'), (6.0, 'logistic'), (50.0, 'mae'), (50.0, 'logistic')]
     >>> models[0].decide(X_test).rejection_rate > models[2].decide(X_test).rejection_rate
     True
     """
