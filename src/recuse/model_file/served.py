@@ -99,11 +99,19 @@ class ServedModel:
         The cost that decisions use by default: a number, the name of a column, or None if decisions need a cost.
     cost_range_ : tuple of float or None
         The range of costs that the model was fitted for.
+    serves_any_cost : bool
+        Whether `decide` accepts other costs than the one the model was fitted for.
     loss_ : TargetLoss
     schema : TableSchema or ImageSchema
         The columns, or the images, that the model reads.
     training_rows_ : TrainingRows or None
         Hashes of the rows that the model was trained on; None for images.
+    leaderboard : dict of str to (list of str or ndarray), or None
+        The columns of the leaderboard of `AutoRejector`.
+    out_of_fold : dict of str to ndarray, or None
+        The columns of the out-of-fold results of training.
+    fingerprint : str
+        A checksum that the model has in common with the estimator that was saved.
     estimator : str
         Name of the estimator that was saved.
     experts : tuple of ExpertHeader
@@ -129,11 +137,12 @@ class ServedModel:
         self.operations_per_row, self._flush = size.operations, size.needs_flush
         schema = header.schema
         self._reader = ImageReader(schema) if isinstance(schema, ImageSchema) else TableReader(schema)
-        self._leaderboard = leaderboard_of(header.training)
-        self._out_of_fold = out_of_fold_of(header.training, entries)
+        self.leaderboard: dict[str, ReportColumn] | None = leaderboard_of(header.training)
+        self.out_of_fold: dict[str, Floats] | None = out_of_fold_of(header.training, entries)
+        self.fingerprint: str = header.training["fingerprint"]
         self.loss_ = losses.get(header.loss)
         self.cost_: float | str | None = header.cost.value
-        self.cost_range_ = header.cost.range
+        self.cost_range_, self.serves_any_cost = header.cost.range, header.cost.serves_any_cost
         self.schema: TableSchema | ImageSchema = schema
         self.training_rows_ = training_rows_of(schema, header.training, entries)
         self.estimator, self.experts = header.estimator, header.experts
@@ -148,21 +157,6 @@ class ServedModel:
         return type(self), (self._header, dict(self._entries), self.path_)
 
     @property
-    def serves_any_cost(self) -> bool:
-        """Whether `decide` accepts other costs than the one the model was fitted for."""
-        return self._header.cost.serves_any_cost
-
-    @property
-    def leaderboard(self) -> dict[str, ReportColumn] | None:
-        """The columns of the leaderboard of `AutoRejector`, or None."""
-        return self._leaderboard
-
-    @property
-    def out_of_fold(self) -> dict[str, Floats] | None:
-        """The columns of the out-of-fold results of training, or None."""
-        return self._out_of_fold
-
-    @property
     def certificates(self) -> tuple[Certificate, ...]:
         """The certificates in the file; `recuse.model_file.add_certificate` adds one."""
         if not self._header.certificates:
@@ -173,12 +167,6 @@ class ServedModel:
             return tuple(Certificate.from_dict(values, model=self) for values in self._header.certificates)
         except ValueError as error:
             raise ModelFileError(f"the header has a certificate that cannot be read: {error}") from error
-
-    @property
-    def fingerprint(self) -> str:
-        """A checksum that the model has in common with the estimator that was saved."""
-        fingerprint: str = self._header.training["fingerprint"]
-        return fingerprint
 
     def certified(self, number: int = 0) -> CertifiedModel:
         """Return the model at the threshold of one of its certificates.

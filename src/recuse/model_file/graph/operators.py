@@ -90,6 +90,8 @@ class Rule:
     infer : callable
         Function from the signatures of the inputs and the attributes to the signature of the output. It raises a
         ValueError for inputs that do not fit.
+    inputs : int or (int, int)
+        Number of inputs, or the least and the most.
     attributes : tuple of str
         Names of the attributes that it may have.
     domain : str
@@ -98,6 +100,7 @@ class Rule:
     """
 
     infer: Callable[[Sequence[Signature], Attributes], Signature]
+    inputs: int | tuple[int, int] = 1
     attributes: tuple[str, ...] = ()
     domain: str = ""
     outputs: int = 1
@@ -130,13 +133,6 @@ def _same_type(inputs: Sequence[Signature], allowed: Sequence[str]) -> str:
     return types.pop()
 
 
-def _check_count(inputs: Sequence[Signature], least: int, most: int | None = None) -> None:
-    """Check the number of inputs: `least` or, with `most`, between the two."""
-    most = least if most is None else most
-    if not least <= len(inputs) <= most:
-        raise ValueError(f"number of inputs must be {least} to {most}, got {len(inputs)}")
-
-
 def _of_type(one: Signature, allowed: Sequence[str]) -> Signature:
     """Return the signature if it has an allowed type."""
     _same_type([one], allowed)
@@ -161,6 +157,9 @@ def infer(operator: str, inputs: Sequence[Signature], attributes: Attributes) ->
     unknown = set(attributes) - set(rule.attributes)
     if unknown:
         raise ValueError(f"{operator} must have attributes among {rule.attributes}, got {sorted(unknown)}")
+    least, most = (rule.inputs, rule.inputs) if isinstance(rule.inputs, int) else rule.inputs
+    if not least <= len(inputs) <= most:
+        raise ValueError(f"number of inputs must be {least} to {most}, got {len(inputs)}")
     result = rule.infer(inputs, attributes)
     if len(result.shape) > MAX_RANK or result.shape.count(ROWS) > 1:
         raise ValueError(f"a result must have at most {MAX_RANK} axes and one of rows, got shape {result.shape}")
@@ -169,19 +168,18 @@ def infer(operator: str, inputs: Sequence[Signature], attributes: Attributes) ->
 
 def _unary(allowed: Sequence[str] = _REALS, result: str | None = None, attributes: tuple[str, ...] = ()) -> Rule:
     def infer(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-        _check_count(inputs, 1)
-        return Signature(result or _same_type(inputs, allowed), _of_type(inputs[0], allowed).shape)
+        dtype = _same_type(inputs, allowed)
+        return Signature(result or dtype, inputs[0].shape)
 
-    return Rule(infer, attributes)
+    return Rule(infer, 1, attributes)
 
 
 def _binary(allowed: Sequence[str], result: str | None = None, attributes: tuple[str, ...] = ()) -> Rule:
     def infer(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-        _check_count(inputs, 2)
         dtype = _same_type(inputs, allowed)
         return Signature(result or dtype, _broadcast(inputs[0].shape, inputs[1].shape))
 
-    return Rule(infer, attributes)
+    return Rule(infer, 2, attributes)
 
 
 def _divide(allowed: Sequence[str]) -> Rule:
@@ -195,17 +193,15 @@ def _divide(allowed: Sequence[str]) -> Rule:
             raise ValueError("integers must be divided by a positive constant")
         return result
 
-    return Rule(infer)
+    return Rule(infer, 2)
 
 
 def _where(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 3)
     _of_type(inputs[0], (BOOL,))
     return Signature(_same_type(inputs[1:], _NUMBERS), _broadcast(*(each.shape for each in inputs)))
 
 
 def _cast(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 1)
     _of_type(inputs[0], (*_NUMBERS, BOOL, UINT8))
     if attrs.get("to") not in _CAST_TYPES:
         raise ValueError(f"attribute 'to' must be one of {list(_CAST_TYPES)}, got {attrs.get('to')}")
@@ -213,7 +209,6 @@ def _cast(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _matmul(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 2)
     dtype, (one, other) = _same_type(inputs, _REALS), (each.shape for each in inputs)
     if len(one) < 2 or len(other) < 2 or one[-1] != other[-2] or one[-1] == ROWS:
         raise ValueError(f"matrices of shapes {one} and {other} cannot be multiplied")
@@ -252,7 +247,6 @@ def _flag(attrs: Attributes, name: str) -> bool:
 
 
 def _reduce(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 2)
     _of_type(inputs[0], _REALS)
     shape = inputs[0].shape
     axes = {_axis(axis, len(shape)) for axis in _integers(inputs, 1)}
@@ -264,7 +258,6 @@ def _reduce(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _concat(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 1, 100_000)
     dtype = _same_type(inputs, (*_NUMBERS, BOOL, STRING))
     shapes = [each.shape for each in inputs]
     if "axis" not in attrs:
@@ -278,7 +271,6 @@ def _concat(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _gather(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 2)
     data, indices = inputs
     if indices.dtype != INT64:
         raise ValueError(f"indices must be of type int64, got {indices.dtype}")
@@ -296,7 +288,6 @@ def _gather(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _transpose(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 1)
     order = list(attrs.get("perm", range(len(inputs[0].shape))[::-1]))
     if sorted(order) != list(range(len(inputs[0].shape))):
         raise ValueError(f"perm must be an order of the axes of {inputs[0].shape}, got {order}")
@@ -304,7 +295,6 @@ def _transpose(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _unsqueeze(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 2)
     axes, rank = _integers(inputs, 1), len(inputs[0].shape)
     places = {_axis(axis, rank + len(axes)) for axis in axes}
     if len(places) != len(axes) or rank + len(axes) > MAX_RANK:
@@ -314,7 +304,6 @@ def _unsqueeze(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _squeeze(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 2)
     shape = inputs[0].shape
     axes = {_axis(axis, len(shape)) for axis in _integers(inputs, 1)}
     if any(shape[axis] != 1 for axis in axes):
@@ -323,7 +312,6 @@ def _squeeze(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _reshape(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 2)
     shape, wanted = inputs[0].shape, tuple(_integers(inputs, 1))
     rows = shape.count(ROWS)
     fits = rows <= 1 and wanted.count(-1) == rows and all(size == -1 or size > 0 for size in wanted)
@@ -333,7 +321,6 @@ def _reshape(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _slice(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 4)
     start, end, axis = (_integer(inputs, place) for place in (1, 2, 3))
     shape = inputs[0].shape
     axis = _axis(axis, len(shape))
@@ -343,7 +330,6 @@ def _slice(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _topk(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 2)
     _of_type(inputs[0], _REALS)
     count, shape = _integer(inputs, 1), inputs[0].shape
     axis = _axis(attrs.get("axis", -1), len(shape))
@@ -354,7 +340,6 @@ def _topk(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _softmax(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 1)
     shape = _of_type(inputs[0], _REALS).shape
     if shape[_axis(attrs.get("axis", -1), len(shape))] == ROWS:
         raise ValueError("softmax must not run over the rows")
@@ -362,7 +347,6 @@ def _softmax(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _label_encoder(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 1)
     _of_type(inputs[0], (STRING,))
     keys, values = attrs.get("keys_strings", []), attrs.get("values_int64s", [])
     if not keys or len(keys) != len(values):
@@ -371,7 +355,6 @@ def _label_encoder(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _tree_ensemble(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 1)
     dtype, shape = _of_type(inputs[0], _REALS).dtype, inputs[0].shape
     targets = attrs.get("n_targets")
     missing = set(OPERATORS["TreeEnsemble"].attributes) - set(attrs)
@@ -386,7 +369,6 @@ def _tree_ensemble(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _conv(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 2, 3)
     dtype = _same_type(inputs, _SINGLE)
     image, kernel = inputs[0].shape, inputs[1].shape
     group = attrs.get("group", 1)
@@ -402,7 +384,6 @@ def _conv(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _max_pool(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 1)
     image = _of_type(inputs[0], _REALS).shape
     size = tuple(attrs.get("kernel_shape", ()))
     if len(image) != 4 or len(size) != 2 or ROWS in image[1:]:
@@ -411,7 +392,6 @@ def _max_pool(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
 
 
 def _global_pool(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
-    _check_count(inputs, 1)
     shape = _of_type(inputs[0], _SINGLE).shape
     if len(shape) != 4 or ROWS in shape[1:]:
         raise ValueError(f"pooling needs images, got shape {shape}")
@@ -508,25 +488,26 @@ OPERATORS: Mapping[str, Rule] = {
     "And": _binary((BOOL,)),
     "Or": _binary((BOOL,)),
     **{name: _binary(_NUMBERS, BOOL) for name in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")},
-    "Where": Rule(_where),
-    "Cast": Rule(_cast, ("to",)),
-    "MatMul": Rule(_matmul),
-    **{name: Rule(_reduce, ("keepdims",)) for name in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")},
-    "Concat": Rule(_concat, ("axis",)),
-    "Gather": Rule(_gather, ("axis",)),
-    "Transpose": Rule(_transpose, ("perm",)),
-    "Unsqueeze": Rule(_unsqueeze),
-    "Squeeze": Rule(_squeeze),
-    "Reshape": Rule(_reshape),
-    "Slice": Rule(_slice),
-    "TopK": Rule(_topk, ("axis", "largest", "sorted"), outputs=2),
-    "Softmax": Rule(_softmax, ("axis",)),
-    "Conv": Rule(_conv, ("group", "pads", "strides", "kernel_shape")),
-    "MaxPool": Rule(_max_pool, ("kernel_shape", "pads", "strides")),
+    "Where": Rule(_where, 3),
+    "Cast": Rule(_cast, 1, ("to",)),
+    "MatMul": Rule(_matmul, 2),
+    **{name: Rule(_reduce, 2, ("keepdims",)) for name in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum")},
+    "Concat": Rule(_concat, (1, 100_000), ("axis",)),
+    "Gather": Rule(_gather, 2, ("axis",)),
+    "Transpose": Rule(_transpose, 1, ("perm",)),
+    "Unsqueeze": Rule(_unsqueeze, 2),
+    "Squeeze": Rule(_squeeze, 2),
+    "Reshape": Rule(_reshape, 2),
+    "Slice": Rule(_slice, 4),
+    "TopK": Rule(_topk, 2, ("axis", "largest", "sorted"), outputs=2),
+    "Softmax": Rule(_softmax, 1, ("axis",)),
+    "Conv": Rule(_conv, (2, 3), ("group", "pads", "strides", "kernel_shape")),
+    "MaxPool": Rule(_max_pool, 1, ("kernel_shape", "pads", "strides")),
     "GlobalAveragePool": Rule(_global_pool),
-    "LabelEncoder": Rule(_label_encoder, ("keys_strings", "values_int64s", "default_int64"), ML_DOMAIN),
+    "LabelEncoder": Rule(_label_encoder, 1, ("keys_strings", "values_int64s", "default_int64"), ML_DOMAIN),
     "TreeEnsemble": Rule(
         _tree_ensemble,
+        1,
         (
             "aggregate_function",
             "leaf_targetids",

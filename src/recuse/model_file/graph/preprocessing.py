@@ -9,20 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import feature_selection
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.feature_selection import (
-    RFE,
-    RFECV,
-    GenericUnivariateSelect,
-    SelectFdr,
-    SelectFpr,
-    SelectFromModel,
-    SelectFwe,
-    SelectKBest,
-    SelectPercentile,
-    SequentialFeatureSelector,
-    VarianceThreshold,
-)
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -45,6 +33,13 @@ from recuse.tabular.encoder import NumberEncoding, UnusedEncoding
 __all__ = ["inverse", "standardised"]
 
 Floats = NDArray[np.float64]
+
+# Scikit-learn's selections of columns, which all have the method `get_support`.
+_SELECTORS = [
+    each
+    for each in vars(feature_selection).values()
+    if isinstance(each, type) and issubclass(each, feature_selection.SelectorMixin)
+]
 
 # Columns with a smaller scale are not scaled, as in scikit-learn.
 _SMALLEST_SCALE = np.finfo(np.float64).eps
@@ -174,19 +169,7 @@ def _truncated_svd(model: Any, x: Value) -> Value:
     return x @ _array(model.components_).T
 
 
-@converts(
-    RFE,
-    RFECV,
-    GenericUnivariateSelect,
-    SelectFdr,
-    SelectFpr,
-    SelectFromModel,
-    SelectFwe,
-    SelectKBest,
-    SelectPercentile,
-    SequentialFeatureSelector,
-    VarianceThreshold,
-)
+@converts(*_SELECTORS)
 def _selection(model: Any, x: Value) -> Value:
     return x.take(model.get_support(indices=True), 1)
 
