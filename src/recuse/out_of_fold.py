@@ -55,8 +55,8 @@ class OutOfFold:
         table = getattr(model, "out_of_fold", None) if table is None else table
         if table is None or "cost" not in table:
             return None
-        columns = (np.asarray(table[name], dtype=np.float64) for name in _COLUMNS)
-        return cls(*columns, getattr(table, "index", None), model.loss_)
+        columns = {name: np.asarray(table[name], dtype=np.float64) for name in _COLUMNS}
+        return cls(**columns, index=getattr(table, "index", None), loss=model.loss_)
 
     @property
     def known(self) -> NDArray[np.bool_]:

@@ -143,9 +143,9 @@ def _pairs(past: pd.DataFrame, today: pd.DataFrame) -> list[tuple[str, pd.Series
 def _decision_pairs(past: DecisionLike, today: DecisionLike) -> list[tuple[str, pd.Series[Any], pd.Series[Any]]]:
     import pandas as pd
 
-    score = (pd.Series(np.asarray(getattr(one, "score", []))) for one in (past, today))
-    rejected = (pd.Series(~np.asarray(one.accepted, dtype=np.bool_)) for one in (past, today))
-    return [("decision: score", *score), ("decision: rejected", *rejected)]
+    score = [pd.Series(np.asarray(getattr(one, "score", []))) for one in (past, today)]
+    rejected = [pd.Series(~np.asarray(one.accepted, dtype=np.bool_)) for one in (past, today)]
+    return [("decision: score", score[0], score[1]), ("decision: rejected", rejected[0], rejected[1])]
 
 
 def _compared(name: str, past: pd.Series[Any], today: pd.Series[Any], draws: int, seed: int) -> dict[str, Any]:

@@ -410,9 +410,9 @@ class MoneySavedDisplay(Drawing):
         self.ax_.plot(*ends, "-", color=PALETTE[1], lw=2, label="_saved")
         saved = f"saves {line['saved']:,.0f}" if line["saved"] >= 0 else f"loses {-line['saved']:,.0f}"
         text = f"{saved} {self.currency}\nper {_PER:,} rows\nat a review price of {self.review_cost:g}"
-        place = self.review_cost, min(line["with_rejection"], top)
+        corner = self.review_cost, min(line["with_rejection"], top)
         beside: dict[str, Any] = {"xytext": (12, -8), "textcoords": "offset points", "va": "top"}
-        self.ax_.annotate(text, place, color=PALETTE[1], fontsize="small", **beside)
+        self.ax_.annotate(text, corner, color=PALETTE[1], fontsize="small", **beside)
 
 
 def _loss_price(loss_price: float | None, error: float | None, error_cost: float | None) -> float:

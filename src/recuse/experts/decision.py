@@ -19,63 +19,42 @@ from recuse.losses import SQUARED, TargetLoss
 from recuse.metrics.measures import numbers, same_length
 from recuse.validation import require
 
-__all__ = ["DeferralDecision", "measure"]
+__all__ = ["DeferralDecision"]
 
 Floats = NDArray[np.float64]
 
 
-def measure(
-    decision: DeferralDecision,
-    y_true: Any,
-    answers: Mapping[str, ArrayLike] | None,
-    sample_weight: ArrayLike | None,
+def _measures(
+    decision: DeferralDecision, y_true: Any, answers: Mapping[str, ArrayLike], sample_weight: ArrayLike | None
 ) -> pd.DataFrame:
-    """Return one line for each action, the total, each action for all rows, and the oracle.
-
-    The parameters and the result are those of `DeferralDecision.evaluate`.
-    """
+    """Return one line for each action, the total, each action for all rows, and the oracle."""
     target = numbers(aligned(y_true, decision.index, "y_true"), "y_true")
     same_length(y_true=target, decision=decision.action)
-    predictions = _with_answers(decision, answers or {})
-    known = np.isfinite(predictions)
-    error = np.column_stack([decision.loss(column - target) for column in predictions.T])
-    losses = np.where(known, error, decision.expected_loss)
-    weight = aligned(1.0 if sample_weight is None else sample_weight, decision.index, "sample_weight")
-    lines = _Lines(losses, decision.fees, known, row_values(weight, "sample_weight", len(target)))
-    everyone = np.ones(len(target), dtype=bool)
-    table = {name: lines.line(decision.action, decision.action == k) for k, name in enumerate(decision.names)}
-    table["total"] = lines.line(decision.action, everyone)
-    for k, name in enumerate(decision.names):
-        table[f"always {name}"] = lines.line(np.where(np.isfinite(losses[:, k]), k, 0), everyone)
-    table["oracle"] = lines.line((losses + decision.fees).argmin(axis=1), everyone)
-    return pd.DataFrame.from_dict(table, orient="index").astype({"rows": int, "estimated": int})
+    predictions = _with_answers(decision, answers)
+    known, fees = np.isfinite(predictions), decision.fees
+    losses = np.where(known, decision.loss(predictions - target[:, None]), decision.expected_loss)
+    weights = aligned(1.0 if sample_weight is None else sample_weight, decision.index, "sample_weight")
+    weights = row_values(weights, "sample_weight", len(target))
 
-
-class _Lines:
-    """Measures of some rows, each with an action."""
-
-    def __init__(self, losses: Floats, fees: Floats, known: NDArray[np.bool_], weight: Floats) -> None:
-        self._losses, self._fees, self._known, self._weight = losses, fees, known, weight
-
-    def line(self, action: NDArray[np.intp], among: NDArray[np.bool_]) -> dict[str, float]:
-        """Return the measures of the rows `among`."""
-        rows = np.flatnonzero(among)
-        chosen, weight = (rows, action[rows]), self._weight[rows]
-        total = weight.sum()
-
-        def mean(values: Floats) -> float:
-            return float((weight * values).sum() / total) if total > 0 else float("nan")
-
-        loss, fee = self._losses[chosen], self._fees[chosen]
+    def line(action: NDArray[np.intp], among: NDArray[np.bool_] | slice = slice(None)) -> dict[str, float]:
+        rows = np.arange(len(target))[among]
+        chosen, weight = (rows, action[rows]), weights[rows]
+        values = np.array([losses[chosen], fees[chosen], losses[chosen] + fees[chosen]])
+        means = values @ weight / weight.sum() if weight.sum() > 0 else np.full(3, np.nan)
         return {
             "rows": len(rows),
-            "share": float(total / self._weight.sum()),
-            "loss": mean(loss),
-            "fee": mean(fee),
-            "total": mean(loss + fee),
-            "fees_paid": float((weight * fee).sum()),
-            "estimated": int((~self._known[chosen]).sum()),
+            "share": float(weight.sum() / weights.sum()),
+            **dict(zip(("loss", "fee", "total"), means.tolist(), strict=True)),
+            "fees_paid": float(weight @ fees[chosen]),
+            "estimated": int((~known[chosen]).sum()),
         }
+
+    table = {name: line(decision.action, decision.action == k) for k, name in enumerate(decision.names)}
+    table["total"] = line(decision.action)
+    for k, name in enumerate(decision.names):
+        table[f"always {name}"] = line(np.where(np.isfinite(losses[:, k]), k, 0))
+    table["oracle"] = line((losses + fees).argmin(axis=1))
+    return pd.DataFrame.from_dict(table, orient="index").astype({"rows": int, "estimated": int})
 
 
 def _with_answers(decision: DeferralDecision, answers: Mapping[str, ArrayLike]) -> Floats:
@@ -276,7 +255,7 @@ class DeferralDecision:
         always night     2  0.250  1.0  1.250          1
         oracle           2  0.625  0.5  1.125          0
         """
-        return measure(self, y_true, answers, sample_weight)
+        return _measures(self, y_true, answers or {}, sample_weight)
 
     def _of_action(self, columns: Floats) -> Floats:
         return np.take_along_axis(columns, self.action[:, None], axis=1)[:, 0]

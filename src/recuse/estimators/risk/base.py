@@ -182,8 +182,10 @@ class RiskBasedRegressor(RejectingRegressor):
         """Return a table with one line for each row passed to `fit`; NaN where there is no out-of-fold result."""
         assert rows.origin is not None
         place = rows.origin.place
-        results = (np.where(place < 0, np.nan, values[place]) for values in (rows.y, prediction, expected))
-        return OutOfFold(*results, rows.origin.cost, rows.origin.index, self.loss_).to_frame()
+        target, prediction, expected = (
+            np.where(place < 0, np.nan, values[place]) for values in (rows.y, prediction, expected)
+        )
+        return OutOfFold(target, prediction, expected, rows.origin.cost, rows.origin.index, self.loss_).to_frame()
 
 
 def _packed(models: object) -> object:
