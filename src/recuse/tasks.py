@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain, islice
+from queue import Empty
 from typing import Any, TypeVar
 
 from recuse.extras import import_extra
@@ -158,6 +159,9 @@ def _processes(function: Callable[[Any], Any], jobs: int) -> Iterator[Submit]:
         reason = "a worker process was killed, perhaps for lack of memory: the same command continues the run"
         raise OSError(reason) from error
     finally:
+        with suppress(Empty):  # loky's thread would look for the tasks of these numbers, which are gone by then
+            while True:
+                pool._work_ids.get_nowait()
         pool.shutdown(kill_workers=True)
 
 

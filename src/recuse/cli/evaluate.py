@@ -59,7 +59,8 @@ def evaluate(
         chosen = options.chosen_cost(served, given, certificate)
         table = read_labelled(served, data, chosen, printer, target=target, encoding=encoding)
         decision = decide(served, table, certificate)
-    measures, name, prices = decision.evaluate(table.y.to_numpy()), decision.loss.name, given and given.prices
+    measures, name = decision.evaluate(table.y.to_numpy()), decision.loss.name
+    prices = None if given is None else given.prices
     by = "" if certificate is None else f", by certificate {certificate}"
     printer.say(f"{table.describe()}, {name} loss{by}")
     printer.say(explained_table(measures))

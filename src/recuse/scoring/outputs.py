@@ -216,8 +216,9 @@ def targets_of(output: str, source: str, paths: Sequence[str]) -> Targets:
     if origin.is_dir() and origin in place.parents:
         raise ValueError(f"{output} must not be in the folder {source} of the input: give another place")
     is_folder = output.endswith(("/", os.sep)) or place.is_dir()
+    files: tuple[Path, ...] = (place,)
     if not is_folder:
-        files, kind = (place,), output_format(output)
+        kind = output_format(output)
         if source != STANDARD_STREAM and place == origin:
             raise ValueError(f"{output} must not be the input, which it would replace: give another name")
         check_writable(place)

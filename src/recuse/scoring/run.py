@@ -177,8 +177,7 @@ class Run:
         import pandas as pd
 
         scorer, reader = BlockScorer(self.model, self.plan), PartReader(self.inputs.paths, self.columns)
-        tables: list[pd.DataFrame] = []
-        tally = _Tally(self)
+        tally, tables, schema = _Tally(self), [], table_schema(self.model)
         for task in self.inputs.tasks(self.plan, self.columns, 1, set()):
             for part in task.parts:
                 block = reader.read(part) if task.rows is None else task.rows
@@ -186,7 +185,7 @@ class Run:
                 table, summary = scorer.decide(block, part.first, source, task.kept)
                 wanted = None if most is None else max(0, most - tally.total.rows)
                 tables.append((table if hasattr(table, "iloc") else table.to_pandas())[:wanted])
-                tally.add(part.number, summary)
+                tally.total = tally.total.plus(summary, schema)
         return tally.summary(""), pd.concat(tables, ignore_index=True)
 
     def write(
@@ -255,16 +254,12 @@ class _Tally:
     done: dict[int, ScoringSummary] = field(default_factory=dict)
     total: ScoringSummary = field(default_factory=ScoringSummary)
 
-    def add(self, number: int, part: ScoringSummary) -> None:
-        """Add a part."""
-        self.total = self.total.plus(part, table_schema(self.run.model), resumed=number in self.done)
-
     def counted(self, results: Iterable[tuple[int, ScoringSummary]], *, show: bool) -> Iterator[int]:
         """Add parts, and yield their numbers; a progress bar is shown meanwhile."""
-        inputs = self.run.inputs
+        inputs, schema = self.run.inputs, table_schema(self.run.model)
         with progress_bar("deciding", inputs.total, show=show) as tell:
             for number, part in results:
-                self.add(number, part)
+                self.total = self.total.plus(part, schema, resumed=number in self.done)
                 tell(inputs.progress(self.total.rows))
                 yield number
 
