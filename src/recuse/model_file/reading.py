@@ -315,9 +315,16 @@ class _ColumnInput:
 
     def of_list(self, cells: list[Any]) -> Cells:
         """Read plain values."""
-        if self.is_number and set(map(type, cells)) <= {float, int}:
+        kinds = set(map(type, cells))
+        if self.is_number and kinds <= {float, int}:
             values = np.array(cells, np.float64)
             return Cells(values, np.isnan(values).view(np.int8))
+        if kinds <= {str, type(None)}:
+            return self.column.codec.of_text(cells)
+        if self.column.kind == Kind.DATE and str in kinds:
+            import pandas as pd
+
+            return self.column.codec.of_series(pd.Series(cells, dtype=object))
         read, states = zip(*map(self.read, cells), strict=True)
         return Cells(np.array(read), np.array(states, np.int8))
 

@@ -27,6 +27,7 @@ HEALTH_PATHS = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/rea
 OPEN_PATHS = HEALTH_PATHS | {"/", "/review"}  # they need no key
 _CLOSED_BY_CLIENT = 499  # as nginx counts them; nobody receives an answer
 _BODIES_AT_ONCE = 4  # bodies of the largest size that may be held together
+_LENGTH = re.compile("[0-9]{1,18}")
 _QUIET_SECONDS = 10.0  # time between two lines of the log about one reason
 
 _log = logging.getLogger("recuse.serving")
@@ -233,8 +234,7 @@ class Guard:
         if key is None and self._keys:
             rule = "the request needs a key, in the header Authorization: Bearer KEY or X-API-Key: KEY"
             raise RequestError(401, rule, {"WWW-Authenticate": "Bearer"}, reason="key")
-        role = role_for(path)
-        if key is not None and not key.may(role):
+        if key is not None and not key.may(role := role_for(path)):
             raise RequestError(403, f"this key has the role {key.role}, and the request needs {role}", reason="role")
         return key
 
@@ -246,7 +246,7 @@ class Guard:
         if headers.get("content-encoding", "identity") != "identity":
             raise RequestError(415, f"the body must not be compressed, got {headers['content-encoding']!r:.80}")
         length = headers.get("content-length", "0")
-        if re.fullmatch("[0-9]{1,18}", length) is None or int(length) > self._settings.max_bytes:
+        if _LENGTH.fullmatch(length) is None or int(length) > self._settings.max_bytes:
             raise _too_large(self._settings.max_bytes)
 
 

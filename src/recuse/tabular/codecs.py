@@ -280,6 +280,8 @@ class DateCodec:
 
     def of_text(self, texts: Sequence[str | None]) -> Cells:
         """Return the cells of texts, where None is a gap."""
+        if all(text is None or _ISO_TIME.fullmatch(text) for text in texts):
+            return _of_scalars([self.of_scalar(text) for text in texts], np.int64)
         import pandas as pd
 
         return self._of_objects(pd.Series(texts, dtype=object))
