@@ -13,7 +13,6 @@ from recuse.estimators import StackedMLPRegressor, knn_plug, mlp_plug, no_reject
 RANDOM = np.random.RandomState(0)
 (TRAIN, Y), _, (NEW, _) = datasets.split(datasets.load("auto_mpg"), repeat=0)
 Y = np.asarray(Y)
-TWO = np.column_stack([Y, 2 * Y + RANDOM.normal(size=len(Y))])
 
 
 def messy(table, *, new):

@@ -1,11 +1,11 @@
-"""The decisions of a rejecting regressor: predictions, acceptances, scores and costs of some rows."""
+"""The decisions of a rejecting regressor: predictions, acceptances, scores and costs of rows; what makes them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from recuse.losses import SQUARED, LossLike, TargetLoss
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LOSS_SAVED", "SURROGATE_SCORE", "Decision"]
+__all__ = ["LOSS_SAVED", "SURROGATE_SCORE", "Decision", "RejectingModel"]
 
 LOSS_SAVED = "loss saved by accepting"
 SURROGATE_SCORE = "surrogate score, no unit"
@@ -281,3 +281,25 @@ class Decision:
     def _row_columns(self) -> dict[str, NDArray[Any]]:
         columns = {name: getattr(self, name) for name in _COLUMNS}
         return columns if self.takes is None else {**columns, "takes": self.takes}
+
+
+class RejectingModel(Protocol):
+    """A fitted model that decides about rows: an estimator, a model file, or a class of your own.
+
+    Examples
+    --------
+    >>> class AcceptAll:
+    ...     fingerprint = "all"
+    ...     def decide(self, X, cost=None):
+    ...         return Decision(np.zeros(len(X)), np.ones(len(X), bool), np.ones(len(X)), 1.0)
+    >>> model: RejectingModel = AcceptAll()
+    >>> model.decide([[1.0], [2.0]]).rejection_rate
+    0.0
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that is another one after another fit."""
+
+    def decide(self, X: Any, cost: Any = None) -> Decision:
+        """Return a decision about each row."""

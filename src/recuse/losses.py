@@ -68,11 +68,6 @@ class TargetLoss(ABC):
     def name(self) -> str:
         """The name for `get` and for messages."""
 
-    def of_rows(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the loss of every row: of its residual, or the mean over several (row, output)."""
-        loss = self(residual)
-        return loss if loss.ndim == 1 else np.asarray(loss.mean(axis=1))
-
 
 @final
 @dataclass(frozen=True)

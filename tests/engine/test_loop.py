@@ -147,7 +147,7 @@ def test_the_validation_loss_is_the_rcr_loss_by_any_loss_of_several_targets(loss
     pairs = make_pairs([Member(0, 0.1, cost=0.5)], build([0], outputs=targets), build([1]), loss)
     (score,) = outputs(pairs.rejector, table.x.numpy())
     prediction = outputs(pairs.regressors.stack, table.x.numpy()).reshape(targets, -1).T
-    error = loss.of_rows(prediction - table.y.view(1500, -1).numpy())
+    error = loss(prediction - table.y.view(1500, -1).numpy()).mean(axis=1)
     expected = np.where(score > 0, error, 0.5).mean()
     (measured,) = pairs.validate(Batches([table], CPU))
     assert measured.item() == pytest.approx(expected, rel=1e-6)

@@ -102,7 +102,7 @@ def test_the_slider_of_the_cost_moves_the_numbers_of_the_page(browser, served):
 
 def test_the_slider_of_the_budget_keeps_the_share(browser, served):
     decision = served.decide(NEW)
-    loss = decision.loss.of_rows(decision.prediction - np.asarray(Y_NEW))
+    loss = decision.loss(decision.prediction - np.asarray(Y_NEW))
     rows = row_decisions(served, NEW, decision, loss)
     for share in (0, 10, 35):
         move(browser, "budget", share)

@@ -31,7 +31,7 @@ def content(path):
 
 def measured(model, cost, budget=1.0):
     decision = model.decide(NEW, cost=cost)
-    rows = row_decisions(model, NEW, model.decide(NEW), decision.loss.of_rows(decision.prediction - np.asarray(Y_NEW)))
+    rows = row_decisions(model, NEW, model.decide(NEW), decision.loss(decision.prediction - np.asarray(Y_NEW)))
     return rows, decision, accepted_rows(rows, cost if not rows.by_row else 1.0, budget)
 
 
@@ -65,7 +65,7 @@ def test_every_kind_of_model_has_a_page(estimator, cost, tmp_path):
     recuse.save(estimator, tmp_path / "model.recuse")
     served = recuse.load(tmp_path / "model.recuse")
     decision = served.decide(NEW, cost=cost)
-    loss = decision.loss.of_rows(decision.prediction - np.asarray(Y_NEW))
+    loss = decision.loss(decision.prediction - np.asarray(Y_NEW))
     rows = row_decisions(served, NEW, decision, loss)
     for position in rows.positions[:: max(1, len(rows.positions) // 5)]:
         costs = position * (rows.unit[np.argsort(rows.order)] if rows.by_row else 1.0)
@@ -125,7 +125,7 @@ def test_within_a_budget_costs_per_row_reject_as_the_library_does():
     model = RiskRejector(Ridge(), **QUICK).fit(X, Y)
     cost = np.where(np.arange(len(NEW)) % 2, 0.5, 12.0)
     decision = model.decide(NEW, cost=cost)
-    rows = row_decisions(model, NEW, decision, decision.loss.of_rows(decision.prediction - np.asarray(Y_NEW)))
+    rows = row_decisions(model, NEW, decision, decision.loss(decision.prediction - np.asarray(Y_NEW)))
     np.testing.assert_array_equal(accepted_rows(rows, 1.0), decision.accepted[rows.order])
     expected = decision.score > by_cost_within_budget(decision.score, 0.2, finite_sample=False)
     np.testing.assert_array_equal(accepted_rows(rows, 1.0, 0.2), expected[rows.order])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recuse.dataframes import aligned, is_frame, row_index, row_name, to_pandas
+from recuse.decision import RejectingModel
 from recuse.row_hashes import (
     RowHashes,
     Singles,
@@ -19,7 +20,6 @@ from recuse.row_hashes import (
     hashes_of_targets,
     is_continuous,
 )
-from recuse.typing import RejectingModel
 
 __all__ = ["CalibrationRows", "group_codes"]
 

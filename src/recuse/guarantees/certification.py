@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recuse.costs import Cost
 from recuse.dataframes import aligned, row_index
-from recuse.decision import Decision
+from recuse.decision import Decision, RejectingModel
 from recuse.guarantees.attempts import FILE_NAME, Attempt, AttemptLog, HashedQuestion
 from recuse.guarantees.betting import refutes
 from recuse.guarantees.calibration_rows import CalibrationRows
@@ -34,7 +34,6 @@ from recuse.guarantees.request import (
 )
 from recuse.metrics.measures import numbers
 from recuse.out_of_fold import OutOfFold
-from recuse.typing import RejectingModel
 from recuse.validation import require
 
 __all__ = ["certify", "count_certified", "tail_bound"]

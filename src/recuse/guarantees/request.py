@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.costs import Cost, is_constant
-from recuse.decision import Decision
+from recuse.decision import Decision, RejectingModel
 from recuse.guarantees.attempts import Attempt
 from recuse.guarantees.betting import bets_to_choose_from, imagined_value
 from recuse.guarantees.certificate import CannotCertify, CostGiven, What, needed_rows
-from recuse.typing import RejectingModel
 from recuse.validation import is_rate, require
 
 __all__ = [

@@ -11,10 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.audit.significance import mean_interval
-from recuse.decision import LOSS_SAVED, Decision
+from recuse.decision import LOSS_SAVED, Decision, RejectingModel
 from recuse.tabular.codecs import NumberCodec, distinct_cells
 from recuse.tabular.schema import Column
-from recuse.typing import RejectingModel
 
 __all__ = [
     "MOST_TRAINING_ROWS",

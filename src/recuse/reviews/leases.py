@@ -75,7 +75,7 @@ def answer(connection: sqlite3.Connection, review: str, token: str, value: float
     row, reviewer = _held(connection, review, token)
     (name,) = connection.execute("SELECT loss FROM models WHERE number = ?", (row["model"],)).fetchone()
     with np.errstate(over="ignore"):
-        loss = float(losses.get(name).of_rows(np.array([[row["prediction"] - number]]))[0])
+        loss = float(losses.get(name)(np.array([row["prediction"] - number]))[0])
     if not np.isfinite(loss):
         raise ValueError(f"an answer must be near enough to have a finite loss, got {value!r:.80}")
     saved = loss - row["cost"] if row["rejected"] else row["cost"] - loss

@@ -61,11 +61,3 @@ def test_a_large_table_is_compared_on_some_rows(monkeypatch):
     wrong = BOTH.copy()
     wrong[:, 1::4] = 1e6  # these rows are not looked at
     assert Comparison(SAMPLE, SQUARED).loss_of_blend(wrong) < 2
-
-
-def test_several_targets():
-    two = Sample(SAMPLE.inputs, np.column_stack([TARGET, -TARGET]), SAMPLE.weight)
-    compared = Comparison(two, SQUARED, only_quiet)
-    each = np.stack([BOTH, -BOTH], axis=2)
-    compared.emphasise(each)
-    assert compared.weights(each)[0] > 0.9

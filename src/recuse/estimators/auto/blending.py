@@ -144,7 +144,7 @@ def likely_accepted(prediction: Floats, rows: Rows, inputs: Floats, loss: Target
     seed : int
         Of the forest.
     """
-    error = loss.of_rows(prediction - rows.y)
+    error = loss(prediction - rows.y)
     unit = float(error.mean()) or 1.0
     columns = np.column_stack([inputs, prediction.reshape(len(error), -1)])
     risk = unit * out_of_bag_prediction(columns, error / unit, rows.weight, 5, np.random.RandomState(seed))
@@ -225,5 +225,5 @@ def keeps_folds(prediction: Floats, rows: Rows, loss: TargetLoss) -> bool:
     """
     share = next((share for count, share in _NOISY if len(rows) < count), np.inf)
     constant = np.broadcast_to(np.average(rows.y, axis=0, weights=rows.weight), rows.y.shape)
-    of_constant = float(np.average(loss.of_rows(constant - rows.y), weights=rows.weight))
-    return float(np.average(loss.of_rows(prediction - rows.y), weights=rows.weight)) > share * of_constant
+    of_constant = float(np.average(loss(constant - rows.y), weights=rows.weight))
+    return float(np.average(loss(prediction - rows.y), weights=rows.weight)) > share * of_constant

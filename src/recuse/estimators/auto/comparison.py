@@ -70,7 +70,7 @@ class Comparison:
     def loss_of_blend(self, predictions: Floats) -> float:
         """Return the mean loss of the best blend."""
         rows = self._common(predictions)
-        loss = self._loss.of_rows(self._blend(predictions, rows) - self._sample.target[rows])
+        loss = self._loss(self._blend(predictions, rows) - self._sample.target[rows])
         return float(np.average(loss, weights=self._weight[rows]))
 
     def _common(self, predictions: Floats) -> NDArray[np.intp]:

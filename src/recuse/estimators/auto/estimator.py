@@ -318,7 +318,7 @@ class AutoRejector(RiskBasedRegressor):
             inputs = RiskInputs(0.0, moments(rows.y, rows.weight)[1])
             predicted = Prediction(blended.prediction[tested], np.zeros(len(tested)))
             seen = inputs(features[tested], predicted, novelty[tested])
-            error = self.loss_.of_rows(blended.prediction[tested] - rows.y[tested])
+            error = self.loss_(blended.prediction[tested] - rows.y[tested])
             residuals = Sample(seen, error, rows.weight[tested])
             used = used_trials(trials, weights)
             risk_trials = run.try_risk_models(risk_models, residuals, folds, used)
@@ -391,8 +391,8 @@ class AutoRejector(RiskBasedRegressor):
         `weights` are those of the regressors and the risk models, `risks` are by each risk model and `risk` by all.
         """
         factor = self.rule_.factor  # loss of the model of new rows, relative to one fold
-        error = factor * self.loss_.of_rows(blended.prediction - rows.y)
-        errors = [factor * self.loss_.of_rows(each - rows.y) for each in blended.each]
+        error = factor * self.loss_(blended.prediction - rows.y)
+        errors = [factor * self.loss_(each - rows.y) for each in blended.each]
         entries = [
             Entry("blend", "blend", error, risk, 1.0),
             *trial_entries("regressor", trials, weights[0], [(own, risk) for own in errors]),

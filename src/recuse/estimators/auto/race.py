@@ -343,7 +343,7 @@ class Race:
             if entrant.done:
                 predicted = entrant.fits.result().out_of_fold.mean
                 there = np.isfinite(predicted.reshape(len(predicted), -1)).all(axis=1)
-                losses[entrant.name] = self.loss.of_rows(predicted[there] - self.sample.target[there]).mean()
+                losses[entrant.name] = self.loss(predicted[there] - self.sample.target[there]).mean()
         return min(losses, key=lambda name: float(losses[name]), default="")
 
     def _left(self, kept: Sequence[_Entrant] | None = None) -> float:

@@ -139,13 +139,12 @@ def regressor_weights(predictions: Floats, target: Floats, weight: Floats, loss:
     array([0.5, 0.5])
     """
     share = weight / weight.sum()
-    by_cell = share if target.ndim == 1 else np.repeat(share[:, None], target.shape[1], 1) / target.shape[1]
-    scale = float(loss.of_rows(predictions.mean(axis=0) - target) @ share) or 1.0
+    scale = float(loss(predictions.mean(axis=0) - target) @ share) or 1.0
 
     def mean_loss(weights: Floats) -> tuple[float, Floats]:
         residual = np.tensordot(weights, predictions, 1) - target
-        slope = loss.slope(residual, by_cell)
-        return float(loss.of_rows(residual) @ share) / scale, np.tensordot(predictions, slope, target.ndim) / scale
+        slope = loss.slope(residual, share)
+        return float(loss(residual) @ share) / scale, predictions @ slope / scale
 
     return convex_weights(mean_loss, len(predictions), len(target))
 
@@ -174,7 +173,7 @@ def sparse_weights(
     def blend(models: NDArray[np.intp]) -> tuple[Floats, float]:
         weights = np.zeros(len(predictions))
         weights[models] = regressor_weights(predictions[models], target, weight, loss)
-        return weights, float(loss.of_rows(np.tensordot(weights, predictions, 1) - target) @ share)
+        return weights, float(loss(np.tensordot(weights, predictions, 1) - target) @ share)
 
     return _without_needless(blend, len(predictions), needed)
 

@@ -118,11 +118,3 @@ def test_optional_features_do_not_change_those_that_are_fitted_together():
     together = [linear().set_params(optional=1), linear()]
     RelevantFeatures.fit_together(together, tables)
     assert [6 in model.columns_ for model in together] == [False, True]
-
-
-def test_several_targets():
-    X, y = rows()
-    both = np.column_stack([y, X[:, 1]])
-    model = linear().fit(X, both)
-    assert {0, 1, 3} <= set(model.columns_)
-    assert model.predict(X).shape == both.shape

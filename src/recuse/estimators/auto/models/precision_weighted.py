@@ -71,7 +71,7 @@ class PrecisionWeighted(WrappedRegressor):
         standard = (y - mean) / (scale or 1.0)
         with one_thread():
             expected = out_of_bag_prediction(X, standard, weight, 2, random)
-            noise = self.loss.scaled(scale or 1.0).of_rows(expected - standard)
+            noise = self.loss.scaled(scale or 1.0)(expected - standard)
             risk = out_of_bag_prediction(X, noise / (noise.mean() or 1.0), weight, 10, random)
         return X, y, weight * precision(risk)
 

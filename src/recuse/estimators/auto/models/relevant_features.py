@@ -97,7 +97,7 @@ class RelevantFeatures(WrappedRegressor):
 
     def _losses(self, screen: Any, X: Floats, y: Floats) -> Floats:
         prediction = screen.predict(X)
-        return self.loss.of_rows(prediction - y) if isinstance(self.loss, TargetLoss) else self.loss(prediction, y)
+        return self.loss(prediction - y) if isinstance(self.loss, TargetLoss) else self.loss(prediction, y)
 
 
 def _select(estimators: Sequence[RelevantFeatures], rows: Sequence[Rows], n_jobs: int | None) -> None:
