@@ -14,7 +14,7 @@ SHARED_NAMES = {"Job", "Outcome", "Plan", "Preset", "Recipe", "Run", "Settings"}
 OF_OTHER_LIBRARIES = {
     "_BatchNorm", "_baseline_prediction", "_exit", "_fit_X", "_fit_dtype", "_fit_method", "_forward_hooks",
     "_forward_pre_hooks", "_gamma", "_predictors", "_replace", "_transformer_to_input_indices",
-    "_weights_not_none", "_x_mean", "_y",
+    "_weights_not_none", "_work_ids", "_x_mean", "_y",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor, VotingRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import RANSACRegressor
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline
 
@@ -28,18 +29,19 @@ from recuse.model_file.graph.preprocessing import inverse
 
 __all__: list[str] = []
 
+# Models that predict as another one does, which is an attribute of them.
+_INNER: Mapping[type[Any], str] = {
+    **{GridSearchCV: "best_estimator_", RandomizedSearchCV: "best_estimator_"},
+    **{FrozenEstimator: "estimator", RANSACRegressor: "estimator_", PrecisionWeighted: "regressor_"},
+}
+
 # Ranks are scaled to the variance 1, as in `ExpandedFeatures`.
 _HALF_WIDTH = 3**0.5
 
 
-@converts(GridSearchCV, RandomizedSearchCV)
-def _search(model: Any, x: Value) -> Value:
-    return convert(model.best_estimator_, x)
-
-
-@converts(FrozenEstimator)
-def _frozen(model: Any, x: Value) -> Value:
-    return convert(model.estimator, x)
+@converts(*_INNER)
+def _inner(model: Any, x: Value) -> Value:
+    return convert(getattr(model, _INNER[type(model)]), x)
 
 
 @converts(Pipeline)
@@ -146,11 +148,6 @@ def _risk_linear(model: RiskLinear, x: Value) -> Value:
 @converts(LogTarget)
 def _log_target(model: LogTarget, x: Value) -> Value:
     return convert(model.regressor_, x).clip(*model.limits_).unary("Exp")
-
-
-@converts(PrecisionWeighted)
-def _precision_weighted(model: PrecisionWeighted, x: Value) -> Value:
-    return convert(model.regressor_, x)
 
 
 @converts(RelevantFeatures)

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVR
 
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import Value
-from recuse.model_file.graph.conversion import convert, converts
+from recuse.model_file.graph.conversion import converts
 from recuse.model_file.graph.operators import DOUBLE
 
 __all__ = ["affine", "constant_rows"]
@@ -69,11 +69,6 @@ def _log_linear(model: Any, x: Value) -> Value:
 def _tweedie(model: Any, x: Value) -> Value:
     identity = model.link == "identity" or (model.link == "auto" and model.power <= 0)
     return _linear(model, x) if identity else _log_linear(model, x)
-
-
-@converts(linear_model.RANSACRegressor)
-def _ransac(model: Any, x: Value) -> Value:
-    return convert(model.estimator_, x)
 
 
 @converts(PLSRegression)
