@@ -65,6 +65,9 @@ def run_tasks(
     >>> sorted(run_tasks(abs, [-3, 2, -1], jobs=2))
     [1, 2, 3]
     """
+    if jobs == 1 and scheduler is None:
+        yield from map(function, tasks)
+        return
     attempts = _with_error(tasks)
     if scheduler is not None:
         with _cluster(function, scheduler) as (submit, threads):

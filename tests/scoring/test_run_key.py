@@ -12,7 +12,7 @@ from recuse.guarantees import certify
 from recuse.model_file import add_certificate
 from recuse.scoring import score_files
 from recuse.scoring.plan import ModelSource, Plan
-from recuse.scoring.run_key import run_facts
+from recuse.scoring.working_folder import run_facts
 from scoring_runs import numbers, stopped
 
 SAME = {"keep": ["word"], "encoding": "latin-1"}

@@ -19,9 +19,8 @@ from recuse.scoring.deciding import BlockScorer, Job, PartRunner
 from recuse.scoring.inputs import ArrowInputs, Inputs, PartReader, open_inputs
 from recuse.scoring.outputs import targets_of
 from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names, model_columns, table_schema
-from recuse.scoring.run_key import check_unchanged, input_facts, run_facts
 from recuse.scoring.summary import ScoringSummary
-from recuse.scoring.working_folder import PartStore, working_folder
+from recuse.scoring.working_folder import PartStore, check_unchanged, input_facts, run_facts, working_folder
 from recuse.tasks import run_tasks
 
 if TYPE_CHECKING:

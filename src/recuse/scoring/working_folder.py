@@ -1,4 +1,4 @@
-"""The hidden folder beside an output, in which the finished parts of a run outlive an interruption."""
+"""The hidden folder beside an output: what its key depends on, and the finished parts that outlive an interruption."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ import errno
 import hashlib
 import json
 import os
+import platform
 import re
 import secrets
 import stat
 import sys
 import warnings
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+from recuse._version import __version__
 from recuse.files.atomic import create_file
+from recuse.scoring.inputs import part_rows
+from recuse.scoring.plan import Plan
 from recuse.scoring.summary import ScoringSummary
 
-__all__ = ["PartStore", "working_folder", "write_whole"]
+__all__ = ["PartStore", "check_unchanged", "input_facts", "run_facts", "working_folder", "write_whole"]
 
+_LIBRARIES = ("numpy", "onnxruntime", "onnxruntime-gpu", "pandas", "pyarrow")
+# Bytes at both ends of an input that are part of its facts.
+_EDGE = 2**16
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, which the operating system reports without a name
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)  # what systems report of a folder that has files
 _OWNER_FOLDER, _OWNER_FILE = 0o700, 0o600
@@ -34,6 +43,53 @@ _FILE_OF_FOLDER = re.compile(r"lock|manifest\.json|\.manifest\.json\.[0-9a-f]{8}
 _FILE_OF_RUN = re.compile(
     r"\d{7,}\.(part|json)|\.\d{7,}\.(part|json)\.[0-9a-f]{8}|\d+\.((csv|tsv)(\.gz)?|parquet|arrow)"
 )
+
+
+def run_facts(plan: Plan, inputs: list[dict[str, Any]], columns: Sequence[int], *, folder: bool) -> dict[str, Any]:
+    """Return everything that the output depends on, as plain values.
+
+    Parameters
+    ----------
+    plan : Plan
+    inputs : list of dict
+        The result of `input_facts`; no two runs over standard input, which has no facts, are the same.
+    columns : sequence of int
+        Numbers of columns that are read, which determine the sizes of parts.
+    folder : bool
+        Whether the output is a folder.
+    """
+    libraries = {name: [each.version for each in distributions(name=name)][:1] for name in _LIBRARIES}
+    machine = f"{platform.system()} {platform.machine()}"
+    python = {"python": platform.python_version(), "zlib": zlib.ZLIB_RUNTIME_VERSION, "machine": machine}
+    planned = {field.name: getattr(plan, field.name) for field in fields(plan)}
+    return {
+        "plan": {**planned, "model": plan.model.checksum},
+        "inputs": inputs or secrets.token_hex(16),
+        "folder": folder,
+        "part_rows": [part_rows(count) for count in columns],
+        "versions": {"recuse": __version__, **python, **libraries},
+    }
+
+
+def input_facts(paths: Sequence[str | Path]) -> list[dict[str, Any]]:
+    """Return what identifies the input files: path, size, times of changes, and the hash of both ends."""
+    facts = []
+    for path in map(Path, paths):
+        status = path.stat()
+        with path.open("rb") as file:
+            edges = file.read(_EDGE)
+            file.seek(max(0, status.st_size - _EDGE))
+            checksum = hashlib.sha256(edges + file.read()).hexdigest()
+        times = {"changed": status.st_mtime_ns, "status_changed": status.st_ctime_ns}
+        facts.append({"path": str(path.resolve()), "bytes": status.st_size, "edges": checksum, **times})
+    return facts
+
+
+def check_unchanged(facts: Sequence[dict[str, Any]]) -> None:
+    """Raise an error if the content of an input file is not that which `input_facts` described."""
+    for old, new in zip(facts, input_facts([each["path"] for each in facts]), strict=True):
+        if {**new, "status_changed": None} != {**old, "status_changed": None}:
+            raise ValueError(f"{old['path']} was changed during the run: start it again")
 
 
 def write_whole(path: Path, data: Any, mode: int | None = None) -> None:
