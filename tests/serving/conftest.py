@@ -1,5 +1,7 @@
 """Model files that the tests of the service serve."""
 
+import contextlib
+import functools
 import warnings
 
 import pytest
@@ -39,17 +41,26 @@ def row():
     return records(ROWS.head(1).drop(columns="number"))[0]
 
 
+def started(models, *names, **options):
+    """Return a client of some models, which checks answers against their description."""
+    settings = Settings({name: models / f"{name}.recuse" for name in names}, **options)
+    return DescribedClient(create_app(settings), raise_server_exceptions=True)
+
+
 @pytest.fixture
 def serve(models):
-    """Return a function that gives a client of some models, which checks answers against their description."""
-    clients = []
+    """Return a function that gives a new client of some models."""
+    with contextlib.ExitStack() as clients:
+        yield lambda *names, **options: clients.enter_context(started(models, *names, **options))
 
-    def start(*names, **options):
-        settings = Settings({name: models / f"{name}.recuse" for name in names}, **options)
-        client = DescribedClient(create_app(settings), raise_server_exceptions=True)
-        clients.append(client.__enter__())
-        return clients[-1]
 
-    yield start
-    for client in clients:
-        client.__exit__(None, None, None)
+@pytest.fixture(scope="session")
+def shared(models):
+    """Return a function that gives a client of some models, the same one for the same models and options."""
+    with contextlib.ExitStack() as clients:
+
+        @functools.cache
+        def start(*names, **options):
+            return clients.enter_context(started(models, *names, **options))
+
+        yield start

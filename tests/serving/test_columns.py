@@ -8,6 +8,12 @@ from recuse.model_file.table_report import table_report
 from saved_estimators import FRAME, ROWS
 from service_runs import records
 
+
+@pytest.fixture
+def serve(shared):
+    return shared
+
+
 CSV = {"content-type": "text/csv"}
 USUAL = records(FRAME.drop(columns="number").dropna().head(1))[0]
 

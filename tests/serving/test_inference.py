@@ -10,6 +10,12 @@ from recuse.serving import Settings, create_app
 from saved_estimators import ROWS, TRAIN
 from service_runs import TestClient, records
 
+
+@pytest.fixture
+def serve(shared):
+    return shared
+
+
 CARS = TRAIN.head(4)
 
 

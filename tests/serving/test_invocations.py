@@ -7,6 +7,12 @@ import pytest
 from saved_estimators import ROWS, TRAIN
 from service_runs import records
 
+
+@pytest.fixture
+def serve(shared):
+    return shared
+
+
 CARS = TRAIN.head(5)
 
 

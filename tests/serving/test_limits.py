@@ -13,6 +13,12 @@ from recuse.serving.messages import RequestError
 from saved_estimators import TRAIN
 from service_runs import records
 
+
+@pytest.fixture
+def serve(shared):
+    return shared
+
+
 JSON = {"content-type": "application/json"}
 CARS = records(TRAIN.head(4))
 LISTS = [list(row.values()) for row in CARS]

@@ -12,6 +12,11 @@ from saved_estimators import ROWS, TRAIN
 from service_runs import TestClient, records
 
 
+@pytest.fixture
+def serve(shared):
+    return shared
+
+
 def test_decisions_are_those_of_the_file(serve, models):
     client, rows = serve("risk"), records(ROWS.head(40))
     answer = client.post("/predict", json={"rows": rows, "cost": [3.0 + place for place in range(40)]}).json()
@@ -153,7 +158,7 @@ def client(models):
         yield client
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_any_row_gets_finite_numbers_or_one_sentence(client, data):
     model = data.draw(st.sampled_from(["risk", "cars", "array"]))

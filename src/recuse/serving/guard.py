@@ -9,7 +9,7 @@ import re
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 from starlette.exceptions import HTTPException
@@ -170,7 +170,7 @@ class Guard:
                 if endpoint is None:
                     await self._app(scope, receive, send)
                 else:
-                    scope["route"] = _Direct(path)
+                    scope["route"] = path
                     response = await endpoint(Request(scope, receive))
                     await response(scope, receive, send)
         finally:
@@ -271,12 +271,6 @@ def _given_key(headers: Mapping[str, str]) -> bytes:
     return given.encode("latin-1")  # the bytes of the header
 
 
-class _Direct(NamedTuple):
-    """A route without the router."""
-
-    path: str
-
-
 def _route(scope: Scope) -> str:
-    route: Any = scope.get("route")
-    return getattr(route, "path", "unknown")
+    route: Any = scope.get("route", "unknown")
+    return route if isinstance(route, str) else str(route.path)

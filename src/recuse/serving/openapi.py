@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any, get_args
 
 from fastapi import FastAPI, Response
@@ -87,10 +88,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     described: dict[str, Any] = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
-    kinds = [QueueSummary, *(kind for kind in vars(messages).values() if is_typeddict(kind))]
-    adapters: Any = [(kind, "serialization", TypeAdapter(kind)) for kind in kinds]
-    schemas = TypeAdapter.json_schemas(adapters, ref_template=_SCHEMAS + "{model}")[1]["$defs"]
-    described["components"] = {"schemas": schemas}
+    described["components"] = {"schemas": _schemas()}
     for each in (operation for path in described["paths"].values() for operation in path.values()):
         each["summary"] = each.pop("description").rstrip(".")  # the docstring
         if app.state.settings.rate_limit is None:
@@ -99,6 +97,15 @@ def describe(app: FastAPI) -> dict[str, Any]:
         _describe_key(described)
     _add_examples(described["paths"], app.state.models.get())
     return described
+
+
+@cache
+def _schemas() -> dict[str, Any]:
+    """Return the schemas of all messages by name."""
+    kinds = [QueueSummary, *(kind for kind in vars(messages).values() if is_typeddict(kind))]
+    adapters: Any = [(kind, "serialization", TypeAdapter(kind)) for kind in kinds]
+    schemas: dict[str, Any] = TypeAdapter.json_schemas(adapters, ref_template=_SCHEMAS + "{model}")[1]["$defs"]
+    return schemas
 
 
 def _describe_key(described: dict[str, Any]) -> None:

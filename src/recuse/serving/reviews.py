@@ -94,10 +94,9 @@ async def lease(request: Request) -> Response:
     """Give a row to a reviewer; 204 if no row is waiting."""
     name = _name_of_key(request)
     body = await _body(request, messages.LeaseRequest, {} if name is None else {"reviewer": name})
-    queue, reviewer = _queue(request), body["reviewer"].strip()
-    order, skipped = body.get("order", "saving"), body.get("skipped", False)
-    item = await _call(request, lambda: queue.lease(body["reviewer"], order, skipped=skipped))
-    counts = await _call(request, lambda: queue.progress(reviewer))
+    reviewer, order, skipped = body["reviewer"].strip(), body.get("order", "saving"), body.get("skipped", False)
+    item = await _call(request, lambda queue: queue.lease(body["reviewer"], order, skipped=skipped))
+    counts = await _call(request, lambda queue: queue.progress(reviewer))
     if item is None:
         return Response(status_code=204, headers={"X-Skipped": str(counts.skipped_by_you)})
     values = {**asdict(item), "reviewer": reviewer, "progress": asdict(counts)}
@@ -109,9 +108,9 @@ async def lease(request: Request) -> Response:
 async def answer(request: Request, review: str) -> Response:
     """Take an answer; the response shows what the model predicted, and what its decision saved."""
     body = await _body(request, messages.ReviewRequest)
-    queue, reviewer = _queue(request), _name_of_key(request) or body.get("reviewer", "").strip()
-    outcome = await _call(request, lambda: queue.answer(review, body["lease"], body["value"]))
-    counts = await _call(request, lambda: queue.progress(reviewer))
+    reviewer = _name_of_key(request) or body.get("reviewer", "").strip()
+    outcome = await _call(request, lambda queue: queue.answer(review, body["lease"], body["value"]))
+    counts = await _call(request, lambda queue: queue.progress(reviewer))
     return json_response({**asdict(outcome), "progress": asdict(counts)})
 
 
@@ -123,8 +122,7 @@ async def answer(request: Request, review: str) -> Response:
 async def release(request: Request, review: str) -> Response:
     """Give a row back; with `skip`, the reviewer does not get it again."""
     body = await _body(request, messages.ReleaseRequest)
-    queue = _queue(request)
-    await _call(request, lambda: queue.release(review, body["lease"], skip=body.get("skip", False)))
+    await _call(request, lambda queue: queue.release(review, body["lease"], skip=body.get("skip", False)))
     return Response(status_code=204)
 
 
@@ -132,22 +130,14 @@ async def release(request: Request, review: str) -> Response:
 async def renew(request: Request, review: str) -> Response:
     """Extend a lease."""
     body = await _body(request, messages.RenewRequest)
-    queue = _queue(request)
-    expires = await _call(request, lambda: queue.renew(review, body["lease"]))
+    expires = await _call(request, lambda queue: queue.renew(review, body["lease"]))
     return json_response(messages.RenewAnswer(expires=expires, seconds=LEASE_SECONDS))
 
 
 @router.get("/reviews/summary", **operation(QueueSummary, *GUARDED))
 async def summary(request: Request) -> Response:
     """Return counts of the queue and estimates of the losses."""
-    return json_response(await _call(request, _queue(request).summary))
-
-
-def _queue(request: Request) -> ReviewQueue:
-    queue: ReviewQueue | None = request.app.state.queue
-    if queue is None:
-        raise RequestError(503, "the review queue is not open")
-    return queue
+    return json_response(await _call(request, ReviewQueue.summary))
 
 
 def _name_of_key(request: Request) -> str | None:
@@ -156,11 +146,14 @@ def _name_of_key(request: Request) -> str | None:
     return str(key.name) if key is not None and key.role is Role.REVIEW else None
 
 
-async def _call(request: Request, work: Callable[[], Any]) -> Any:
+async def _call(request: Request, work: Callable[[ReviewQueue], Any]) -> Any:
     """Run a method of the queue in a thread, and answer its errors with one sentence."""
+    queue: ReviewQueue | None = request.app.state.queue
+    if queue is None:
+        raise RequestError(503, "the review queue is not open")
     try:
         with request.app.state.queue_state.used(writes=False):  # some only read
-            return await run_in_threadpool(work)
+            return await run_in_threadpool(work, queue)
     except (ValueError, OSError) as error:
         status = 503 if isinstance(error, OSError) else 422
         raise RequestError(_STATUS.get(type(error), status), str(error)) from error
