@@ -38,7 +38,7 @@ def main() -> None:
     paper = replace(paper, protocol=replace(paper.protocol, epochs=arguments.epochs, slow_start=slow_start))
     table, total = paper.tables[arguments.table], [0.0, 0.0]
     methods = [
-        each for model in table.models for each in (AcceptAll(model), *(RcR(model, s) for s in table.surrogates))
+        each for model in table["models"] for each in (AcceptAll(model), *(RcR(model, s) for s in table["surrogates"]))
     ]
     print(f"{'data set':12} {'trainings':>9} {'plain script':>13} {'stacked':>9} {'ratio':>7}")
     for name in arguments.datasets or paper.costs:

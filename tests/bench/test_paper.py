@@ -173,12 +173,18 @@ def test_own_data_need_a_file_a_target_and_costs(small, bench, tmp_path):
     assert "target must be a column" in bench(f"methods --paper {tmp_path / 'p.toml'} -o {tmp_path / 'o'}", code=2)
 
 
+def test_tables_without_chosen_cells_are_left_out(bench, tmp_path):
+    bench(f"paper --datasets housing --repeats 1 --no-figures -o {tmp_path}")
+    assert {path.name for path in tmp_path.glob("*.csv")} == {"mlp.csv"}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("--tables mlq", "tables must be among"),
         ("--datasets abalon", "datasets must be among"),
         ("--costs 7", "costs must be among"),
+        ("--costs 9 --datasets auto_mpg", "costs must be costs of auto_mpg"),
         ("--format gif", "format must be png or pdf"),
         ("--paper nothing", "paper must be one of rcr2023"),
     ],

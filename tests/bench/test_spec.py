@@ -21,8 +21,8 @@ def test_every_printed_uci_cell_belongs_to_a_table():
     printed = paper.printed[paper.printed["table"].isin(paper.tables)]
     assert len(printed[printed["metric"] == "rcrloss"]) == 96
     for table, cells in printed.groupby("table"):
-        assert set(cells["surrogate"]) == set(paper.tables[table].surrogates)
-        assert set(cells["model"]) == set(paper.tables[table].models)
+        assert set(cells["surrogate"]) == set(paper.tables[table]["surrogates"])
+        assert set(cells["model"]) == set(paper.tables[table]["models"])
         for dataset, part in cells.groupby("dataset"):
             assert tuple(sorted(set(part["cost"]))) == paper.costs[dataset]
 

@@ -34,22 +34,14 @@ from recuse.bench.spec import Paper
 from recuse.decision import Decision
 from recuse.estimators.advice import RejectionWarning
 from recuse.files.atomic import new_file
+from recuse.files.tables import write_table
 from recuse.guarantees.thresholds import by_budget
 from recuse.progress import progress_bar
 from recuse.tasks import run_tasks
 from recuse.threads import one_thread
 from recuse.validation import require
 
-__all__ = [
-    "MEASURES",
-    "BenchCells",
-    "BenchOptions",
-    "finished",
-    "list_cells",
-    "measures",
-    "predictions",
-    "record_environment",
-]
+__all__ = ["MEASURES", "BenchCells", "BenchOptions", "finished", "list_cells", "measures", "write_results"]
 
 # Names of the measures, those of the paper first, and those of `recuse.metrics.evaluate`.
 MEASURES = {
@@ -115,6 +107,7 @@ class BenchOptions:
             for name, some in costs.items()
             if self.datasets is None or name in self.datasets
         }
+        require(any(chosen.values()), "costs", f"costs of {', '.join(chosen)}", self.costs)
         return {name: some for name, some in chosen.items() if some}
 
 
@@ -265,7 +258,7 @@ def _read(cells: BenchCells, folders: Sequence[Path]) -> Finished | None:
     return None
 
 
-def measures(results: Iterable[Finished], rates: Mapping[tuple[str, float], float] | None = None) -> pd.DataFrame:
+def measures(results: Iterable[Finished], rates: Mapping[Any, float] | None = None) -> pd.DataFrame:
     """Measure decisions: one row for each cell, a column for each of `MEASURES`, in the units of the paper.
 
     Parameters
@@ -299,19 +292,16 @@ def _measured(decision: Decision, target: NDArray[np.float64]) -> dict[str, floa
     return {short: measured[name] * (100 if short in _PERCENT else 1) for short, name in MEASURES.items()}
 
 
-def predictions(results: Iterable[Finished]) -> pd.DataFrame:
-    """Give one row for each test row of each cell."""
-    return pd.concat(chain.from_iterable(_rows(result) for result in results), ignore_index=True)
-
-
 def _rows(result: Finished) -> Iterator[pd.DataFrame]:
     for cost, decision in zip(result.cells.costs, result.decisions, strict=True):
         identity = _identity(result.cells, cost)
         yield decision.to_frame().assign(**identity, target=result.target)[[*identity, "target", *_COLUMNS[:3]]]
 
 
-def record_environment(path: Path) -> None:
-    """Write the versions and the kind of machine to a file."""
+def write_results(
+    tables: Mapping[str, pd.DataFrame], results: Sequence[Finished], output: Path, options: BenchOptions
+) -> None:
+    """Write tables with six significant digits, versions and kind of machine and, on request, all predictions."""
     environment = {
         "python": platform.python_version(),
         "packages": {name: version(name) for name in _PACKAGES},
@@ -319,5 +309,11 @@ def record_environment(path: Path) -> None:
         "processor": platform.machine(),
         "cores": os.cpu_count(),
     }
-    with new_file(path) as file:
-        file.write((json.dumps(environment, indent=1) + "\n").encode())
+    texts = {"environment.json": json.dumps(environment, indent=1) + "\n"}
+    for name, table in tables.items():
+        texts[f"{name}.csv"] = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    for name, text in texts.items():
+        with new_file(output / name) as file:
+            file.write(text.encode())
+    if options.predictions:
+        write_table(pd.concat(chain.from_iterable(map(_rows, results))), str(output / "predictions.csv.gz"))

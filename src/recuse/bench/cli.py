@@ -124,23 +124,19 @@ def _options(context: typer.Context) -> BenchOptions:
     from recuse.bench.cells import BenchOptions
     from recuse.validation import require
 
-    given, unchanging = context.params, {"fresh", "jobs", "scheduler", "reuse"}
+    given, unneeded = context.params, {"fresh", "jobs", "scheduler", "reuse"}
     require(given["format"] in ("png", "pdf"), "format", "png or pdf", given["format"])
     words = ["recuse", "bench", str(context.info_name)]
     for option in context.command.params:
         value, default = given[str(option.name)], option.get_default(context)
-        if value not in (None, default) and option.name not in unchanging:
+        if value not in (None, default) and option.name not in unneeded:
             names = option.secondary_opts if value is False else option.opts
             words += [names[-1]] if isinstance(value, bool) else [names[-1], str(value)]
+    unchanged = ("repeats", "jobs", "scheduler", "reuse", "fresh", "predictions")
     return BenchOptions(
-        repeats=given["repeats"],
+        **{name: given[name] for name in unchanged},
         datasets=None if given["datasets"] is None else _words(given["datasets"]),
         costs=None if given["costs"] is None else [float(cost) for cost in _words(given["costs"])],
-        jobs=given["jobs"],
-        scheduler=given["scheduler"],
-        reuse=given["reuse"],
-        fresh=given["fresh"],
-        predictions=given["predictions"],
         figures=given["format"] if given["figures"] else None,
         command=shlex.join(words),
     )

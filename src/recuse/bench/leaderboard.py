@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from recuse.bench import figures, pages, statistics
-from recuse.bench.cells import MEASURES, BenchOptions, finished, list_cells, measures, predictions, record_environment
+from recuse.bench.cells import MEASURES, BenchOptions, finished, list_cells, measures, write_results
 from recuse.bench.method import BenchMethod
 from recuse.bench.methods import METHODS
 from recuse.bench.rcr import AcceptAll
 from recuse.bench.spec import Paper
-from recuse.bench.tables import in_order, over_splits, write_csv
+from recuse.bench.tables import in_order, over_splits
 from recuse.files.tables import write_table
 from recuse.validation import require
 
@@ -58,11 +58,7 @@ def run_methods(
         measured = pd.concat([measured, _others(against, measured)], ignore_index=True)
     tables = standings(measured, paper)
     write_table(measured, str(output / "splits.csv"))
-    for name, table in tables.items():
-        write_csv(table, output / f"{name}.csv")
-    if options.predictions:
-        write_table(predictions(results), str(output / "predictions.csv.gz"))
-    record_environment(output / "environment.json")
+    write_results(tables, results, output, options)
     titles = {name: name for name in measured["method"].unique()}
     titles |= {method.name: method.title or method.name for method in (*METHODS.values(), *methods)} | pages.REFERENCES
     drawn = figures.of_leaderboard(tables, titles, output, options.figures)
@@ -73,20 +69,12 @@ def run_methods(
 def _others(path: Path, measured: pd.DataFrame) -> pd.DataFrame:
     """Read the splits of other methods, as far as they are about the cells of ours."""
     stored = pd.read_csv(path)
-    require(
-        set(_SPLIT) <= set(stored), f"the columns of {path}", f"those of splits.csv, {', '.join(_SPLIT)}", [*stored]
-    )
+    require(set(_SPLIT) <= set(stored), f"the columns of {path}", f"{', '.join(_SPLIT)} and measures", [*stored])
     cells = measured[["dataset", "cost", "repeat"]].drop_duplicates()
     others = stored[~stored["method"].isin(measured["method"].unique())].merge(cells)
     counts = others["method"].value_counts()
-    for name, count in counts.items():
+    for name, count in ({"always_accept": 0} | counts.to_dict()).items():
         require(count == len(cells), f"the splits of {name} in {path}", f"all {len(cells)} of this run", count)
-    require(
-        "always_accept" in counts,
-        f"the methods of {path}",
-        "always_accept and others of this run's cells",
-        [*counts.index],
-    )
     return others
 
 
@@ -124,15 +112,11 @@ def standings(measured: pd.DataFrame, paper: Paper) -> dict[str, pd.DataFrame]:
     ]
     everything = pd.concat([measured[measured["method"] != "always_accept"], *lines], ignore_index=True)
     order = {"dataset": list(paper.costs), "method": list(dict.fromkeys(everything["method"]))}
-    losses = in_order(everything, order, [*_CELL, "repeat"]).pivot_table(
-        "rcrloss", [*_CELL, "repeat"], "method", sort=False
-    )
-    losses = losses[order["method"]]
+    rows = [*_CELL, "repeat"]
+    losses = in_order(everything, order, rows).pivot_table("rcrloss", rows, "method", sort=False)[order["method"]]
     ranked = losses.drop(columns=list(pages.REFERENCES))
-    summary = pd.concat([_against_paper(losses, paper), _ranked(ranked)], axis=1).loc[
-        [*ranked.columns, *pages.REFERENCES]
-    ]
-    summary = summary.sort_values("mean_rank", kind="stable").rename_axis("method").reset_index()
+    summary = pd.concat([_against_paper(losses, paper), _ranked(ranked)], axis=1).rename_axis("method")
+    summary = summary.loc[[*ranked.columns, *pages.REFERENCES]].sort_values("mean_rank", kind="stable").reset_index()
     means = _means(ranked)
     # mean logarithms over the costs of a data set, so that every cost counts alike
     blocks = {"cells": means, "data sets": means.apply(np.log).groupby(level="dataset", sort=False).mean()}

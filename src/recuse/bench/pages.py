@@ -12,18 +12,10 @@ import pandas as pd
 
 from recuse.bench.method import BenchMethod
 from recuse.bench.spec import COMPARISON, METRICS, Paper
-from recuse.bench.tables import gaps, lowest_accepted_loss, trends
+from recuse.bench.tables import gaps, lowest_loss, trends
 from recuse.files.atomic import new_file
 
-__all__ = [
-    "REFERENCES",
-    "Grid",
-    "cells_of_methods",
-    "cells_of_paper",
-    "standings",
-    "write_leaderboard",
-    "write_reproduction",
-]
+__all__ = ["Grid", "cells_of_methods", "cells_of_paper", "standings", "write_leaderboard", "write_reproduction"]
 
 Grid: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]  # the header and the lines of a table
 
@@ -48,7 +40,7 @@ def write_reproduction(
         citation=paper.citation,
         reproduce=_reproduce(command),
         summary=markdown(_summary_of_paper(tables, repeats)),
-        remark=_filled("comparison", **lowest_accepted_loss(tables[COMPARISON], "auto")) if compared else "",
+        remark=_filled("comparison", **lowest_loss(tables[COMPARISON], "auto")) if compared else "",
         protocol=_protocol(paper, max(table["repeats"].max() for table in tables.values())),
         discussion=_discussion(output),
         figures=_figures(drawn),

@@ -9,13 +9,12 @@ from pathlib import Path
 import pandas as pd
 
 from recuse.bench import figures, pages
-from recuse.bench.cells import BenchCells, BenchOptions, finished, list_cells, measures, predictions, record_environment
+from recuse.bench.cells import BenchCells, BenchOptions, finished, list_cells, measures, write_results
 from recuse.bench.method import BenchMethod
 from recuse.bench.methods import METHODS
 from recuse.bench.rcr import AcceptAll, RcR
 from recuse.bench.spec import COMPARISON, Paper
-from recuse.bench.tables import comparison, over_splits, paper_table, with_rates, write_csv
-from recuse.files.tables import write_table
+from recuse.bench.tables import comparison, over_splits, paper_table, with_rates
 from recuse.validation import require
 
 __all__ = ["run_paper"]
@@ -58,33 +57,25 @@ def run_paper(
     cells = dict[str, list[BenchCells]]()
     for name in tables:
         if name != COMPARISON:
-            spec = paper.tables[name]
-            names = dict.fromkeys((*spec.surrogates, *surrogates))
-            trainings[name] = [RcR(model, surrogate) for model in spec.models for surrogate in names]
-            alone = [AcceptAll(model) for model in spec.models]
+            models, names = paper.tables[name]["models"], (*paper.tables[name]["surrogates"], *surrogates)
+            trainings[name] = [RcR(model, surrogate) for model in models for surrogate in dict.fromkeys(names)]
+            alone = [AcceptAll(model) for model in models]
             cells[name] = list_cells(paper, [*trainings[name], *alone], costs, options)
-    if COMPARISON in tables:
-        cells |= _compared(paper, [_AUTO, *methods], costs, options)
-    if options.figures is not None:
+    compared = _compared(paper, [_AUTO, *methods], costs, options) if COMPARISON in tables else {}
+    cells |= compared
+    if options.figures is not None and paper.training_share:
         cells[_SHARES] = _shares(paper, options)
     results = finished(list(chain.from_iterable(cells.values())), output, options)
     remaining = iter(results)
     found = {name: list(islice(remaining, len(some))) for name, some in cells.items()}
     written = {name: paper_table(measures(found[name]), paper, some) for name, some in trainings.items()}
-    if COMPARISON in tables:
+    if compared:
         rates = with_rates(paper.comparison, [_AUTO.name]).query("method == 'auto'")
-        at_rates = dict(
-            zip(zip(rates["dataset"], rates["cost"], strict=True), rates["target_rejection"] / 100, strict=True)
-        )
+        at_rates = (rates.set_index(["dataset", "cost"])["target_rejection"] / 100).to_dict()
         parts = [measures(found[_BY_COST]), measures(found[_BY_RATE]), measures(found[_BEST_ROWS], at_rates)]
         written[COMPARISON] = comparison(pd.concat(parts), paper, [each.name for each in (_AUTO, *methods)])
     shares = _share_table(measures(found.get(_SHARES, [])))
-    for name, table in (written | {"training_share": shares}).items():
-        if len(table):
-            write_csv(table, output / f"{name}.csv")
-    if options.predictions:
-        write_table(predictions(results), str(output / "predictions.csv.gz"))
-    record_environment(output / "environment.json")
+    write_results(written | ({} if shares.empty else {"training_share": shares}), results, output, options)
     drawn = figures.of_paper(paper, written, shares, output, options.figures)
     pages.write_reproduction(paper, written, drawn, output, options.command)
     return written
@@ -96,6 +87,8 @@ def _compared(
     """List the cells of the comparison: joint training by cost, rivals by rate, ours by scores, for any rate."""
     kept = [cost in costs.get(name, ()) for name, cost in paper.comparison[["dataset", "cost"]].itertuples(index=False)]
     printed = paper.comparison[kept]
+    if printed.empty:
+        return {}
     by_cost = {str(name): tuple(part["cost"].unique()) for name, part in printed.groupby("dataset", sort=False)}
     by_rate = list[BenchCells]()
     required = printed.dropna(subset=["target_rejection"])
@@ -112,10 +105,10 @@ def _compared(
 
 def _shares(paper: Paper, options: BenchOptions) -> list[BenchCells]:
     """List the cells of the figure on growing training data."""
-    figure = paper.training_share
-    costs = {name: some for name, some in figure.costs.items() if options.datasets is None or name in options.datasets}
-    method = RcR(figure.model, figure.surrogate)
-    return [each for share in figure.shares for each in list_cells(paper, [method], costs, options, share=share)]
+    figure, wanted = paper.training_share, options.datasets
+    costs = {name: some for name, some in figure["costs"].items() if wanted is None or name in wanted}
+    method = RcR(figure["model"], figure["surrogate"])
+    return [each for share in figure["shares"] for each in list_cells(paper, [method], costs, options, share=share)]
 
 
 def _share_table(measured: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from recuse import datasets
 from recuse.files.tables import read_table
 from recuse.validation import require
 
-__all__ = ["COMPARISON", "METRICS", "Paper", "Protocol", "TableRows", "TableSpec", "TrainingShare", "load"]
+__all__ = ["COMPARISON", "METRICS", "Paper", "Protocol", "TableRows", "load"]
 
 COMPARISON = "comparison"  # the table against other methods
 # Names of the measures in the paper, in its order.
@@ -49,25 +49,6 @@ class Protocol:
     target: dict[str, str]
 
 
-@dataclass(frozen=True)
-class TableSpec:
-    """Models and surrogates of one table; it has all data sets at their costs."""
-
-    name: str
-    models: tuple[str, ...]
-    surrogates: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TrainingShare:
-    """The figure on growing training data; without shares there is none."""
-
-    model: str = "mlp"
-    surrogate: str = "mae"
-    shares: tuple[float, ...] = ()
-    costs: dict[str, tuple[float, ...]] = field(default_factory=dict)
-
-
 class TableRows(NamedTuple):
     """The rows of one data set, and a hash of them."""
 
@@ -82,6 +63,10 @@ class Paper:
 
     Attributes
     ----------
+    tables : dict
+        For each table, its "models" and "surrogates"; it has all data sets at their costs.
+    training_share : dict
+        The figure on growing training data: "model", "surrogate", "shares" and "costs"; empty if there is none.
     files : dict of str to (path, target)
         Data sets that are files; the others are those of `recuse.datasets`.
     printed : DataFrame
@@ -96,8 +81,8 @@ class Paper:
     protocol: Protocol
     costs: dict[str, tuple[float, ...]]
     files: dict[str, tuple[str, str]]
-    tables: dict[str, TableSpec]
-    training_share: TrainingShare
+    tables: dict[str, dict[str, tuple[str, ...]]]
+    training_share: dict[str, Any]
     accepted_loss_datasets: tuple[str, ...]
     printed: pd.DataFrame
     comparison: pd.DataFrame
@@ -145,8 +130,8 @@ def load(paper: str | Path = "rcr2023") -> Paper:
         protocol=Protocol(**_tuples(text["protocol"])),
         costs=_costs(text["costs"]),
         files={name: (str(path.parent / own["path"]), own["target"]) for name, own in text.get("data", {}).items()},
-        tables={name: TableSpec(name, **_tuples(table)) for name, table in text.get("tables", {}).items()},
-        training_share=TrainingShare(**_tuples(share) | {"costs": _costs(share.get("costs", {}))}),
+        tables={name: _tuples(table) for name, table in text.get("tables", {}).items()},
+        training_share=_tuples(share) | ({"costs": _costs(share["costs"])} if share else {}),
         accepted_loss_datasets=tuple(figures.get("accepted_loss", {}).get("datasets", ())),
         printed=_read_printed(path.with_suffix("") / "results.csv", *_PRINTED),
         comparison=_read_printed(path.with_suffix("") / "comparison.csv", *_COMPARED),

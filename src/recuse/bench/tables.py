@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from recuse.bench.rcr import AcceptAll, RcR
 from recuse.bench.spec import METRICS, Paper
-from recuse.files.atomic import new_file
 
 __all__ = [
-    "COLUMNS",
     "comparison",
     "gaps",
     "in_order",
-    "lowest_accepted_loss",
+    "lowest_loss",
     "over_splits",
     "paper_table",
     "trends",
     "with_rates",
-    "write_csv",
 ]
 
-COLUMNS = ["dataset", "model", "surrogate", "cost", "metric", "mean", "std", "repeats", "paper_mean", "paper_std"]
+_COLUMNS = ["dataset", "model", "surrogate", "cost", "metric", "mean", "std", "repeats", "paper_mean", "paper_std"]
 _COMPARED = ("al", "rej", "rcrloss")
-
-
-def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table with six significant digits."""
-    with new_file(path) as file:
-        file.write(table.to_csv(index=False, float_format="%.6g", lineterminator="\n").encode())
 
 
 def over_splits(measured: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -59,7 +49,7 @@ def paper_table(measured: pd.DataFrame, paper: Paper, methods: Sequence[RcR]) ->
     cell = ["dataset", "model", "surrogate", "cost", "metric"]
     printed = paper.printed.rename(columns={"mean": "paper_mean", "std": "paper_std"})
     printed = printed.drop_duplicates(cell)[[*cell, "paper_mean", "paper_std"]]
-    joined = pd.concat([ours, sup]).merge(printed, on=cell, how="left")[COLUMNS]
+    joined = pd.concat([ours, sup]).merge(printed, on=cell, how="left")[_COLUMNS]
     order = {"dataset": list(paper.costs), "metric": [*METRICS, "sup"]}
     order |= {name: list(names[name].unique()) for name in ("model", "surrogate")}
     return in_order(joined, order, cell)
@@ -101,7 +91,7 @@ def comparison(measured: pd.DataFrame, paper: Paper, ours: Sequence[str]) -> pd.
     table = pd.concat(parts).sort_values(["row", "metric"], kind="stable")
     surrogate = table["model"].map(lambda name: name.removeprefix("rcr_") if name.startswith("rcr_") else "")
     means = over_splits(measured, _COMPARED).rename(columns={"method": "model"})
-    return table.assign(surrogate=surrogate).merge(means, on=["dataset", "model", "cost", "metric"])[COLUMNS]
+    return table.assign(surrogate=surrogate).merge(means, on=["dataset", "model", "cost", "metric"])[_COLUMNS]
 
 
 def gaps(table: pd.DataFrame, paper_repeats: int) -> pd.Series[float]:
@@ -124,7 +114,7 @@ def trends(table: pd.DataFrame) -> pd.Series[bool]:
     return defined > 0.5
 
 
-def lowest_accepted_loss(table: pd.DataFrame, method: str) -> dict[str, int]:
+def lowest_loss(table: pd.DataFrame, method: str) -> dict[str, int]:
     """Count the cells of the comparison in which a method has the lowest accepted loss.
 
     Returns
