@@ -328,6 +328,17 @@ class TestDivergence:
         assert model.diverged_ == []
 
 
+class TestSurrogates:
+    def test_a_function_of_the_users_own_trains_like_the_built_in_loss_that_it_equals(self):
+        own = make(surrogate=lambda score: ((score + 1) ** 2, (score - 1) ** 2)).fit(X, Y)
+        same(own, make(surrogate="square").fit(X, Y), rtol=1e-2, atol=1e-2)
+        assert differ(own, make(surrogate="mae").fit(X, Y))
+
+    def test_an_unknown_surrogate_is_refused_with_the_known_names(self):
+        with pytest.raises(ValueError, match=r"surrogate must be one of mae, hinge.*got 'cosine'"):
+            make(surrogate="cosine").fit(X, Y)
+
+
 class TestProgress:
     def test_verbose_shows_progress_on_standard_error_and_changes_no_number(self, capsys, monkeypatch):
         monkeypatch.setenv("FORCE_COLOR", "1")  # rich draws its bar for terminals
