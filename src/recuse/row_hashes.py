@@ -25,7 +25,6 @@ __all__ = [
     "count_singles",
     "hashes_in_any_order",
     "hashes_of_given",
-    "hashes_of_targets",
     "is_continuous",
 ]
 
@@ -60,11 +59,11 @@ class RowHashes:
     odd: Hashes
 
     @classmethod
-    def of_cells(cls, features: Sequence[Hashes], targets: Sequence[Hashes]) -> RowHashes:
-        """Combine the bits of the cells, given column by column."""
-        rows = combined([*features, *targets])
-        nothing = np.zeros_like(targets[0])  # for tables without columns
-        even, odd = (combined([*features[start::2], *targets]) for start in (0, 1))
+    def of_cells(cls, features: Sequence[Hashes], y: Any) -> RowHashes:
+        """Combine the targets and the bits of the cells, given column by column."""
+        target = bits_of_numbers(np.ravel(np.asarray(y, dtype=np.float64)))
+        rows, nothing = combined([*features, target]), np.zeros_like(target)
+        even, odd = (combined([*features[start::2], target]) for start in (0, 1))
         return cls(rows, combined([nothing, *features]), *((even, odd) if len(features) > 1 else (rows, rows)))
 
 
@@ -142,13 +141,6 @@ def count_singles(hashes: Hashes) -> int:
     2
     """
     return int(np.sum(np.unique(hashes, return_counts=True)[1] == 1))
-
-
-def hashes_of_targets(y: Any) -> list[Hashes]:
-    """Return the bits of targets, column by column."""
-    targets = np.asarray(y, dtype=np.float64)
-    columns = targets[:, None] if targets.ndim == 1 else targets
-    return [bits_of_numbers(column) for column in columns.T]
 
 
 def hashes_of_given(X: Any, count: int) -> Hashes:

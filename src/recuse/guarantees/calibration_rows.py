@@ -14,10 +14,10 @@ from recuse.decision import RejectingModel
 from recuse.row_hashes import (
     RowHashes,
     Singles,
+    bits_of_numbers,
     combined,
     hashes_in_any_order,
     hashes_of_given,
-    hashes_of_targets,
     is_continuous,
 )
 
@@ -77,18 +77,17 @@ class CalibrationRows:
         """Hash the rows; raise an error if too many equal training rows or each other."""
         count = len(truth)
         draw = np.arange(count) if groups is None else group_codes(groups, X, count)
-        targets = hashes_of_targets(truth)
-        features = hashes_of_given(X, count)
+        targets, features = bits_of_numbers(truth), hashes_of_given(X, count)
         overlap = model.training_overlap(X, truth) if hasattr(model, "training_overlap") else None
         if overlap is not None:
             _check_copies(overlap, allow_training_rows)
             parts, training, copies = overlap.parts, overlap.training, int(overlap.copies.sum())
         else:
-            parts, training, copies = RowHashes.of_cells([features], targets), None, None
+            parts, training, copies = RowHashes.of_cells([features], truth), None, None
         continuous = {"features": _has_continuous(X), "rows": is_continuous(truth)}
         repeats = [_checked_repeats(parts, part, draw, training, continuous) for part in _PARTS]
-        given = combined([features, *targets])
-        return cls(parts, given, combined(targets), draw, groups is not None, training, copies, repeats[0])
+        given = combined([features, targets])
+        return cls(parts, given, combined([targets]), draw, groups is not None, training, copies, repeats[0])
 
     @property
     def fingerprint(self) -> str:

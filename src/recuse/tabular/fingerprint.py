@@ -16,7 +16,6 @@ from recuse.row_hashes import (
     bits_of_numbers,
     bits_of_texts,
     count_singles,
-    hashes_of_targets,
 )
 from recuse.tabular.codecs import MISSING_TIME, distinct_cells
 from recuse.tabular.schema import Column, Kind, TableSchema
@@ -146,7 +145,7 @@ class TrainingRows:
         return Overlap(parts.rows, copies, chance * len(copies), probability, parts, self.singles)
 
     def _hashes(self, X: Any, y: Any) -> RowHashes:
-        return RowHashes.of_cells(self._cells(X), hashes_of_targets(y))
+        return RowHashes.of_cells(self._cells(X), y)
 
     def _cells(self, X: Any) -> list[Hashes]:
         """Return 64 bits for each cell, column by column."""
