@@ -25,6 +25,7 @@ REASONS = {
     "unknown domain": "not an operator",
     "subgraph": "its attribute has the field 6",
     "attribute of wrong kind": "another kind than int",
+    "attribute of unknown kind": "its attribute has the field 2",
     "rows on two axes": "one of rows",
     "cycle": "no earlier node",
     "defined twice": "defined twice",

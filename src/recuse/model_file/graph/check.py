@@ -72,9 +72,8 @@ _ARRAYS: Mapping[str, np.dtype[Any]] = {
 _SIZES = {**{name: dtype.itemsize for name, dtype in _ARRAYS.items()}, STRING: 64}
 
 # Number of each kind of attribute in AttributeProto.AttributeType, and the only field that has its value.
-_KINDS = {"float": (1, "f"), "int": (2, "i"), "tensor": (4, "t"), "ints": (7, "ints"), "strings": (8, "strings")}
+_KINDS = {"int": (2, "i"), "tensor": (4, "t"), "ints": (7, "ints"), "strings": (8, "strings")}
 ATTRIBUTE_KINDS: Mapping[str, str] = {
-    "alpha": "float",
     **dict.fromkeys(("aggregate_function", "axis", "default_int64", "group", "keepdims", "largest"), "int"),
     **dict.fromkeys(("n_targets", "post_transform", "sorted", "to"), "int"),
     **dict.fromkeys(("kernel_shape", "leaf_targetids", "nodes_falseleafs", "nodes_falsenodeids"), "ints"),
@@ -102,7 +101,7 @@ _NODE, _INPUT = 500, 20
 # Operations for each element of the result. Operators that are not here take the last one.
 _RESULT: Mapping[str, int] = {
     **dict.fromkeys(("Cast", "Identity", "Relu", "Reshape", "Squeeze", "Unsqueeze"), 1),
-    **{"Tanh": 5, "Floor": 5, "Gather": 6, "Log": 6, "Mod": 8, "Transpose": 10, "Elu": 15, "Exp": 25, "Where": 25},
+    **{"Tanh": 5, "Floor": 5, "Gather": 6, "Log": 6, "Mod": 8, "Transpose": 10, "Exp": 25, "Where": 25},
     **{"Pow": 30, "Sigmoid": 45, "Sin": 60, "LabelEncoder": 100},
     "": 4,
 }
@@ -376,11 +375,7 @@ def _attributes(stored: Sequence[Mapping[str, Any]], node: str) -> dict[str, Any
             raise _invalid(f"{node} has the attribute {name[:64]!r}, which is unknown or there twice")
         number, wanted = _KINDS[kind]
         present = {key for key, value in each.items() if key not in ("name", "type") and not _is_empty(value)}
-        if (
-            each.get("type") != number
-            or not present <= {wanted}
-            or (kind in ("int", "float", "tensor") and not present)
-        ):
+        if each.get("type") != number or not present <= {wanted} or (kind in ("int", "tensor") and not present):
             raise _invalid(f"{node} has the attribute {name!r} of another kind than {kind}")
         value = each[wanted]
         if kind == "tensor":

@@ -166,20 +166,20 @@ def infer(operator: str, inputs: Sequence[Signature], attributes: Attributes) ->
     return [result, *[Signature(INT64, result.shape)] * (rule.outputs - 1)]
 
 
-def _unary(allowed: Sequence[str] = _REALS, result: str | None = None, attributes: tuple[str, ...] = ()) -> Rule:
+def _unary(allowed: Sequence[str] = _REALS, result: str | None = None) -> Rule:
     def infer(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
         dtype = _same_type(inputs, allowed)
         return Signature(result or dtype, inputs[0].shape)
 
-    return Rule(infer, 1, attributes)
+    return Rule(infer)
 
 
-def _binary(allowed: Sequence[str], result: str | None = None, attributes: tuple[str, ...] = ()) -> Rule:
+def _binary(allowed: Sequence[str], result: str | None = None) -> Rule:
     def infer(inputs: Sequence[Signature], attrs: Attributes) -> Signature:
         dtype = _same_type(inputs, allowed)
         return Signature(result or dtype, _broadcast(inputs[0].shape, inputs[1].shape))
 
-    return Rule(infer, 2, attributes)
+    return Rule(infer, 2)
 
 
 def _divide(allowed: Sequence[str]) -> Rule:
@@ -473,8 +473,6 @@ def _check_between(name: str, values: NDArray[np.int64], low: int, high: int) ->
 
 OPERATORS: Mapping[str, Rule] = {
     **{name: _unary() for name in ("Exp", "Floor", "Log", "Relu", "Sigmoid", "Sin", "Sqrt", "Tanh")},
-    "Erf": _unary(_SINGLE),
-    **{name: _unary(_SINGLE, attributes=("alpha",)) for name in ("Elu", "LeakyRelu")},
     "Abs": _unary(_NUMBERS),
     "Neg": _unary(_NUMBERS),
     "IsNaN": _unary(_REALS, BOOL),

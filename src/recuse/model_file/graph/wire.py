@@ -6,7 +6,6 @@ This reader accepts only known fields in their shortest encoding, and it bounds 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ MAX_NODES = 10_000
 _MAX_INPUTS, _MAX_ATTRIBUTES, _MAX_TEXTS, _MAX_INTEGERS = 100_000, 13, 500_000, 2_000_000
 # So many integers are read one by one, and further ones with numpy, from so many bytes at once.
 _FEW, _PIECE = 32, 2**20
-_VARINT, _BYTES, _FIXED_32 = 0, 2, 5
+_VARINT, _BYTES = 0, 2
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Field:
-    """A field: its name, its type ("int", "float", "text", "bytes" or a message) and how often it may occur."""
+    """A field: its name, its type ("int", "text", "bytes" or a message) and how often it may occur."""
 
     name: str
     kind: str | Message
@@ -57,7 +56,6 @@ _ATTRIBUTE = Message(
     "attribute",
     {
         1: Field("name", "text"),
-        2: Field("f", "float"),
         3: Field("i", "int"),
         5: Field("t", _TENSOR),
         8: Field("ints", "int", _MAX_INTEGERS),
@@ -149,7 +147,7 @@ def _field(message: Message, tag: int) -> Field:
     field = message.fields.get(number)
     if field is None:
         raise _invalid(message, f"has the field {number}, which is not allowed")
-    if wire != {"int": _VARINT, "float": _FIXED_32}.get(str(field.kind), _BYTES):
+    if wire != (_VARINT if field.kind == "int" else _BYTES):
         raise _invalid(message, f"has the field {field.name} of the wrong type")
     return field
 
@@ -170,10 +168,6 @@ def _varint(data: memoryview, place: int, message: Message) -> tuple[int, int]:
 
 
 def _value(data: memoryview, place: int, field: Field, message: Message) -> tuple[Any, int]:
-    if field.kind == "float":
-        if place + 4 > len(data):
-            raise _invalid(message, f"is cut off in the field {field.name}")
-        return struct.unpack_from("<f", data, place)[0], place + 4
     number, place = _varint(data, place, message)
     if field.kind == "int":
         return _signed(number), place
