@@ -86,7 +86,7 @@ def traced(folder, work):
 
 @pytest.mark.parametrize(
     ("work", "functions", "files"),
-    [(PREDICT, 240, 35), (DECIDE, 28, 6), (FIT, 181, 24)],
+    [(PREDICT, 238, 35), (DECIDE, 28, 6), (FIT, 181, 24)],
     ids=["predict", "decide", "fit"],
 )
 def test_the_way_of_a_row(folder, work, functions, files):

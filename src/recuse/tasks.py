@@ -11,10 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
-from queue import Empty
 from typing import Any, TypeVar
 
 from recuse.extras import import_extra
@@ -29,6 +28,7 @@ Submit = Callable[[Any], Future[Outcome]]
 _AHEAD = 2  # Tasks for each process or thread that are submitted at once.
 _RETRIES = 5  # Dask runs a task that cannot read or write as often again.
 _IDLE_SECONDS = 60  # Processes end after this time without a task; a later task starts new ones.
+_HANDING_SECONDS = 5  # Longest time that a submitted task waits for the queue of the processes.
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR")
 _ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in _LIBRARIES} | {"ARROW_IO_THREADS": "1"}
 
@@ -152,9 +152,13 @@ def _processes(function: Callable[[Any], Any], jobs: int) -> Iterator[Submit]:
     first_call = {"initializer": _begin, "initargs": (os.getpid(), function)}
     pool = ProcessPoolExecutor(jobs, timeout=_IDLE_SECONDS, env=_ONE_THREAD, **first_call)
 
+    last: Future[Outcome] | None = None
+
     def submit(task: Any) -> Future[Outcome]:
+        nonlocal last
         with _interrupts_held():
-            return pool.submit(_attempt_here, task)  # type: ignore[no-any-return]
+            last = pool.submit(_attempt_here, task)
+        return last
 
     try:
         yield submit
@@ -162,9 +166,9 @@ def _processes(function: Callable[[Any], Any], jobs: int) -> Iterator[Submit]:
         reason = "a worker process was killed, perhaps for lack of memory: the same command continues the run"
         raise OSError(reason) from error
     finally:
-        with suppress(Empty):  # loky's thread would look for the tasks of these numbers, which are gone by then
-            while True:
-                pool._work_ids.get_nowait()
+        end = time.monotonic() + _HANDING_SECONDS
+        while last is not None and not (last.running() or last.done()) and time.monotonic() < end:
+            time.sleep(0.001)  # loky's thread would fail if it had not yet handed the last task to a process
         pool.shutdown(kill_workers=True)
 
 
