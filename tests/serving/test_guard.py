@@ -182,6 +182,15 @@ def test_unknown_routes_and_methods_get_one_sentence(serve):
     assert set(answer.json()) == {"error"}
 
 
+def test_middleware_that_some_requests_would_pass_by_is_refused(models):
+    app = create_app(Settings({"cars": models / "cars.recuse"}))
+    with pytest.raises(TypeError, match="wrap the application in it"):
+
+        @app.middleware("http")
+        async def check(request, call_next):
+            return await call_next(request)
+
+
 def test_a_model_that_is_asked_by_many_threads(serve):
     client, found = serve("risk"), []
 

@@ -42,7 +42,6 @@ CREATE TABLE models (
     version TEXT NOT NULL,
     loss TEXT NOT NULL,
     target TEXT,  -- name
-    columns TEXT NOT NULL,  -- JSON: names and kinds
     UNIQUE (name, version)
 );
 CREATE TABLE counts (

@@ -223,11 +223,9 @@ def _model_number(connection: sqlite3.Connection, model: RecordedModel) -> int:
         return int(row["number"])
     served = model.model
     targets = served.info()["targets"]["names"]
-    assert isinstance(served.schema, TableSchema)
-    columns = [{"name": str(column.name), "kind": column.kind} for column in served.schema.columns]
     cursor = connection.execute(
-        "INSERT INTO models (name, version, loss, target, columns) VALUES (?, ?, ?, ?, ?)",
-        (*key, served.loss_.name, targets[0] if targets else None, _json_text(columns)),
+        "INSERT INTO models (name, version, loss, target) VALUES (?, ?, ?, ?)",
+        (*key, served.loss_.name, targets[0] if targets else None),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
