@@ -150,8 +150,9 @@ def _print(grids: dict[str, Grid], output: Path) -> None:
     console = Console()
     for title, (header, lines) in grids.items():
         table = Table(*header, title=title, header_style="bold", padding=(0, 0, 0, 1))
+        table.columns[0].no_wrap = True
         for line in lines:
             cells = [re.sub(r"\*\*(.+?)\*\*", r"[bold]\1[/]", cell, flags=re.DOTALL) for cell in line]
-            table.add_row(*(cell.replace(" / ", "\n") for cell in cells))
+            table.add_row(*(re.sub(r" / |, (?=\d+%)", "\n", cell) for cell in cells))
         console.print(table)
     console.print(f"Everything is in [bold]{output}[/]; open [bold]{output / 'README.md'}[/] first.")

@@ -161,7 +161,8 @@ def _mean_ranks(summary: pd.DataFrame, difference: float, titles: Mapping[str, s
     ax.hlines(places, ranked["rank_low"], ranked["rank_high"], color=PALETTE[0], lw=2, label="95%, splits resampled")
     ax.plot(ranked["mean_rank"], places, "o", color=PALETTE[6], ms=6, label="mean rank")
     ax.set_yticks(places, [titles[name] for name in ranked["method"]])
-    ax.set(xlabel=f"mean rank over {ranked['cells'].iloc[0]:g} cells (1 is best)", xlim=(0.8, len(ranked) + 0.2))
+    ax.set(xlabel=f"mean rank over {ranked['cells'].iloc[0]:g} cells (1 is best)", ylim=(-0.5, len(ranked) - 0.5))
+    ax.set_xlim(0.8, len(ranked) + 0.2)
     _finish(figure, axes, path, labels=False, columns=3)
 
 

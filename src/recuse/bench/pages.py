@@ -122,7 +122,7 @@ def write_leaderboard(
     ----------
     paper : Paper
     tables : mapping
-        By name, as `recuse.bench.leaderboard.Standings` has them.
+        By name, as `recuse.bench.leaderboard.standings` gives them.
     methods : sequence of BenchMethod
         For their descriptions.
     titles : mapping of str to str
