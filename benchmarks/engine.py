@@ -1,6 +1,6 @@
 """Speed of the stacked engine on one thread, compared with two plain PyTorch loops.
 
-    OMP_NUM_THREADS=1 python benchmarks/engine.py
+    OMP_NUM_THREADS=1 python benchmarks/engine.py   # needs the extra `torch`
 
 The tasks have the size of the housing and abalone tables. All candidates train 32 pairs (h, r) of MLPs d-20-30-10-1
 with Adam on the surrogate, and compute the validation loss of every pair after each epoch. Times are the best of
@@ -10,12 +10,13 @@ several rounds, in which the candidates alternate.
 from __future__ import annotations
 
 import argparse
-import gc
 import itertools
 import time
+import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -23,8 +24,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from recuse.engine.batches import Batches, Table
 from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
-from recuse.engine.objectives.pairs import Pairs, Regressors
-from recuse.threads import one_thread
+from recuse.engine.pairs import Pairs
+from recuse.engine.regressors import Regressors
+from recuse.threads import one_blas_thread
 
 HIDDEN, BATCH, COST = (20, 30, 10), 1024, 0.5
 TASKS = {"housing": (303, 101, 14), "abalone": (2506, 835, 10)}
@@ -33,9 +35,10 @@ RATES = (1e-1, 1e-2, 1e-3)
 
 def make_table(rows: int, features: int, seed: int = 0) -> Table:
     """Return rows with heteroscedastic noise."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(rows, features, generator=generator)
-    return Table(x, x[:, 0] + torch.randn(rows, generator=generator) * x[:, 1].exp() * 0.3)
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(rows, features))
+    y = x[:, 0] + random.normal(size=rows) * np.exp(x[:, 1]) * 0.3
+    return Table(x.astype(np.float32), y.astype(np.float32))
 
 
 def members(count: int) -> list[Member]:
@@ -45,11 +48,10 @@ def members(count: int) -> list[Member]:
 
 def stacked(train: Table, validation: Table, count: int) -> Callable[[], None]:
     """Return a function that trains all pairs for one epoch with the engine, and validates them."""
-    features, device = train.x.shape[1], torch.device("cpu")
-    batches, held_out = Batches([train], device), Batches([validation], device)
+    batches, held_out = Batches([train]), Batches([validation])
     seeds = [member.seed for member in members(count)]
-    regressors = Regressors(members(count), StackedMLP(seeds, features, HIDDEN))
-    pairs = Pairs(regressors, StackedMLP(seeds, features, HIDDEN))
+    regressors, rejectors = (StackedMLP(seeds, train.x.shape[1], HIDDEN) for _ in range(2))
+    pairs = Pairs(Regressors(members(count), regressors), rejectors)
     epochs = itertools.count()
 
     def run() -> None:
@@ -74,9 +76,10 @@ class Loop:
         self.h, self.r = mlp(train.x.shape[1]), mlp(train.x.shape[1])
         parameters = [*self.h.parameters(), *self.r.parameters()]
         self.adam = torch.optim.Adam(parameters, lr=member.learning_rate, fused=fused)
-        self.cost, self.train, self.validation = member.cost, train, validation
-        self.loader = DataLoader(TensorDataset(train.x, train.y), batch_size=BATCH, shuffle=True)
-        self.validation_loader = DataLoader(TensorDataset(validation.x, validation.y), batch_size=BATCH)
+        self.cost = member.cost
+        self.train, self.validation = (TensorDataset(*map(torch.tensor, (t.x, t.y))) for t in (train, validation))
+        self.loader = DataLoader(self.train, batch_size=BATCH, shuffle=True)
+        self.validation_loader = DataLoader(self.validation, batch_size=BATCH)
 
     def step(self, x: Tensor, y: Tensor) -> Tensor:
         """Take one step on psi with the mae surrogate."""
@@ -95,17 +98,17 @@ class Loop:
 
     def bare_epoch(self) -> None:
         """Train for one epoch, with batches by indexing tensors."""
-        order = torch.randperm(len(self.train.y)) if len(self.train.y) > BATCH else None
-        for start in range(0, len(self.train.y), BATCH):
-            rows = slice(None) if order is None else order[start : start + BATCH]
-            self.step(self.train.x[rows], self.train.y[rows])
-        self.rcr_loss(self.validation.x, self.validation.y)
+        count = len(self.train)
+        order = torch.randperm(count) if count > BATCH else None
+        for start in range(0, count, BATCH):
+            self.step(*self.train[slice(None) if order is None else order[start : start + BATCH]])
+        self.rcr_loss(*self.validation[:])
 
     def loader_epoch(self) -> None:
         """Train for one epoch, with batches from a DataLoader and running means of the losses."""
         training = [self.step(x, y).item() * len(y) for x, y in self.loader]
         validation = [self.rcr_loss(x, y) * len(y) for x, y in self.validation_loader]
-        self.logged = sum(training) / len(self.train.y), sum(validation) / len(self.validation.y)
+        self.logged = sum(training) / len(self.train), sum(validation) / len(self.validation)
 
 
 def every(loops: list[Loop], method: str) -> Callable[[], None]:
@@ -118,7 +121,7 @@ def every(loops: list[Loop], method: str) -> Callable[[], None]:
     return run
 
 
-def best_times(candidates: dict[str, Callable[[], None]], rounds: int, epochs: int) -> dict[str, float]:
+def best_times(candidates: dict[str, Callable[[], object]], rounds: int, epochs: int) -> dict[str, float]:
     """Return the seconds per epoch of each candidate, the best of some rounds in which they alternate."""
     best = dict.fromkeys(candidates, float("inf"))
     for run in candidates.values():
@@ -135,12 +138,10 @@ def best_times(candidates: dict[str, Callable[[], None]], rounds: int, epochs: i
 
 def sgemm_rate() -> float:
     """Return the speed of a large matrix product, in flop/s."""
-    a, b, out = torch.randn(1024, 1024), torch.randn(1024, 1024), torch.empty(1024, 1024)
-
-    def product() -> None:
-        torch.mm(a, b, out=out)
-
-    return 2 * 1024**3 / best_times({"stacked": product}, rounds=5, epochs=10)["stacked"]
+    a, b = np.random.default_rng(0).normal(size=(2, 1024, 1024)).astype(np.float32)
+    out = np.empty_like(a)
+    seconds = best_times({"stacked": lambda: np.matmul(a, b, out=out)}, rounds=5, epochs=10)["stacked"]
+    return 2 * 1024**3 / seconds
 
 
 def flops(rows: int, validation_rows: int, features: int, count: int) -> int:
@@ -152,18 +153,13 @@ def flops(rows: int, validation_rows: int, features: int, count: int) -> int:
 
 
 def engine_bytes(rows: int, features: int, count: int) -> int:
-    """Return the bytes of all tensors that are allocated during training."""
-    gc.collect()
-    before = {id(tensor) for tensor in live_tensors()}
-    run = stacked(make_table(rows, features), make_table(rows // 3, features), count)
-    run()
-    storages = [tensor.untyped_storage() for tensor in live_tensors() if id(tensor) not in before]
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
-
-
-def live_tensors() -> list[Tensor]:
-    """Return all tensors in use."""
-    return [found for found in gc.get_objects() if issubclass(type(found), Tensor)]
+    """Return the most bytes that a training has in use."""
+    train, validation = make_table(rows, features), make_table(rows // 3, features)
+    tracemalloc.start()
+    stacked(train, validation, count)()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
 
 
 def compare(count: int, rounds: int, epochs: int) -> None:
@@ -202,7 +198,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=50)
     arguments = parser.parse_args()
-    with one_thread():
+    torch.set_num_threads(1)
+    with one_blas_thread():
         compare(arguments.members, arguments.rounds, arguments.epochs)
         print_memory()
 

@@ -6,13 +6,14 @@ Properties of a surrogate, and its RcR loss beside those of two surrogates of th
 """
 
 import matplotlib.pyplot as plt
-import torch
+import numpy as np
 
 from recuse import RcRRegressor, datasets, surrogates
 
 
 def squared_hinge(r):
-    return torch.relu(1 + r) ** 2, torch.relu(1 - r) ** 2
+    xp = surrogates.namespace(r)  # numpy for arrays, torch for tensors
+    return xp.clip(1 + r, 0, None) ** 2, xp.clip(1 - r, 0, None) ** 2
 
 
 surrogates.register("squared_hinge", squared_hinge, overwrite=True)
@@ -26,7 +27,7 @@ for name in ("mae", "logistic", "squared_hinge"):
 
 # %%
 # A surrogate is a pair of losses of the score: of accepting, and of rejecting.
-r = torch.linspace(-3, 3, 200)
+r = np.linspace(-3, 3, 200)
 figure, ax = plt.subplots(layout="constrained")
 for name in ("mae", "logistic", "squared_hinge"):
     if_accepted, if_rejected = surrogates.get(name)(r)

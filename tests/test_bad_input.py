@@ -327,9 +327,3 @@ def test_costs_with_the_labels_of_the_rows_in_another_order_belong_to_their_rows
     assert model.decide(frame, cost=fees[::-1]) == expected
     with pytest.raises(ValueError, match=r"^cost must have the row labels of X, got no value for the label 'car 0' of"):
         model.decide(frame, cost=fees.reset_index(drop=True))
-
-
-@pytest.mark.parametrize("kind", [SelectiveNetRegressor, StackedMLPRegressor])
-def test_a_device_that_is_not_there_is_named_before_training(kind):
-    with pytest.raises(ValueError, match=r"^device must be available on this machine, got 'xpu:7'"):
-        kind(device="xpu:7").fit(X, Y)

@@ -15,7 +15,7 @@ yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "deployment"
-UNUSED = {"torch", "scikit-learn", "scipy", "joblib", "threadpoolctl"}  # imported by fits only
+UNUSED = {"scikit-learn", "scipy", "joblib", "threadpoolctl"}  # imported by fits only
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,34 @@ EXTRAS = (
     "matplotlib", "plotly", "pyarrow", "dask", "lightning", "monai", "PIL", "safetensors", "tifffile", "torchmetrics",
     "fastapi", "uvicorn", "prometheus_client",
 )  # fmt: skip
+TABLES = """
+import numpy as np
+import recuse
+from recuse import *
+from recuse.estimators import StackedMLPRegressor, mlp_plug
+
+X, y, _, _ = recuse.datasets.make_heteroscedastic(80, random_state=0)
+models = [
+    RcRRegressor(epochs=4),
+    RcRRegressorCV(cost_range=(0.5, 2.0), epochs=3, cv=2, n_members=2),
+    SelectiveNetRegressor(epochs=3),
+    RiskRejector(cv=2),
+    mlp_plug(),
+    AutoRejector(learners={"networks": StackedMLPRegressor(epochs=3)}, risk_models=["extra_trees"], cv=2),
+]
+for model in models:
+    model.set_params(**{name: 3 for name in model.get_params() if name.endswith("__epochs")}).fit(X, y)
+    recuse.save(model, "model.recuse")
+    decision = recuse.load("model.recuse").decide(X, cost=1.0)
+    assert np.allclose(decision.prediction, model.decide(X, cost=1.0).prediction)
+    print(type(model).__name__, len(decision))
+surrogates.check("logistic")
+for name in ("RejectionLoss", "TwoHeads"):
+    try:
+        getattr(recuse, name)
+    except ImportError as error:
+        print(error)
+"""
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "lightning", "matplotlib", "typer", "rich")
 
 DECIDE = """
@@ -42,6 +70,20 @@ recuse.audit.drift(np.ones((9, 2)), np.zeros((9, 2)), decisions=(decision, decis
 """
 
 
+def without(library):
+    """Code after which a library cannot be imported."""
+    return f"""
+import sys
+
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == {library!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing)
+"""
+
+
 def imported(code, names):
     """Run code in a process of its own, and return those of the modules that it imports."""
     code += f"\nimport sys\nprint([name for name in {names!r} if name in sys.modules])"
@@ -67,13 +109,7 @@ def test_a_missing_extra_names_the_pip_command():
 
 @pytest.mark.parametrize("missing", ["torch", "lightning"])
 def test_names_of_images_need_their_extra_and_name_the_pip_command(missing):
-    code = f"""
-import sys
-class Missing:
-    def find_spec(name, path, target=None):
-        if name.partition(".")[0] == {missing!r}:
-            raise ModuleNotFoundError(name=name)
-sys.meta_path.insert(0, Missing)
+    code = """
 import recuse
 assert recuse.datasets.make_cellularity(1, size=16)[0].shape == (1, 3, 16, 16)
 try:
@@ -81,8 +117,18 @@ try:
 except ImportError as error:
     print(error)
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", without(missing) + code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == f"{missing} is not installed; get it with: pip install 'recuse[images]'"
+
+
+def test_everything_for_tables_works_without_torch_and_what_needs_it_names_the_pip_command(tmp_path):
+    command = [sys.executable, "-c", without("torch") + TABLES]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    names = ("RcRRegressor", "RcRRegressorCV", "SelectiveNetRegressor", "RiskRejector", "RiskRejector", "AutoRejector")
+    missing = "torch is not installed; get it with: pip install 'recuse[torch]'"
+    assert result.stdout.splitlines() == [*(f"{name} 80" for name in names), missing, missing]
 
 
 def test_importing_recuse_imports_not_even_numpy():

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import huber
 from sklearn.metrics import mean_pinball_loss
 
 from recuse import losses, theory
@@ -24,28 +24,24 @@ residuals = st.lists(st.floats(-50, 50), min_size=1, max_size=20).map(np.array)
 def test_each_loss_equals_the_definition_of_its_name(e):
     np.testing.assert_allclose(Squared()(e), e**2)
     np.testing.assert_allclose(Absolute()(e), np.abs(e))
-    huber = torch.nn.functional.huber_loss(torch.tensor(e), torch.zeros(len(e)).double(), reduction="none", delta=1.5)
-    np.testing.assert_allclose(Huber(1.5)(e), huber.numpy(), atol=1e-12)
+    np.testing.assert_allclose(Huber(1.5)(e), huber(1.5, e), atol=1e-12)
     np.testing.assert_allclose(Pinball(0.8)(e), [mean_pinball_loss([0.0], [v], alpha=0.8) for v in e], atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-@given(e=residuals)
-@few
-def test_arrays_and_tensors_give_the_same(loss, e):
-    np.testing.assert_array_equal(loss(e), loss(torch.tensor(e)).numpy())
-    np.testing.assert_array_equal(loss.slope(e), loss.slope(torch.tensor(e)).numpy())
-    assert loss(torch.tensor(e, dtype=torch.float32)).dtype == torch.float32
+def test_the_precision_is_kept(loss):
+    e = np.linspace(-2, 2, 9, dtype=np.float32)
+    assert loss(e).dtype == loss.slope(e).dtype == loss.slope(e, np.ones(9, np.float32)).dtype == np.float32
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @given(e=residuals)
 @few
 def test_the_slope_is_that_of_the_loss_and_the_weight_multiplies_it(loss, e):
-    values = torch.tensor(e, requires_grad=True)
-    loss(values).sum().backward()
-    smooth = np.abs(e) > 1e-9  # at the kink any slope between the two will do
-    np.testing.assert_allclose(loss.slope(e)[smooth], values.grad.numpy()[smooth], atol=1e-12)
+    close = 1e-6 * (1 + np.abs(e))
+    differences = (loss(e + close) - loss(e - close)) / (2 * close)
+    smooth = np.abs(e) > 2e-6  # at the kink any slope between the two will do
+    np.testing.assert_allclose(loss.slope(e)[smooth], differences[smooth], rtol=1e-5, atol=1e-5)
     weight = np.linspace(0, 2, len(e))
     np.testing.assert_allclose(loss.slope(e, weight), loss.slope(e) * weight, atol=1e-12)
 
@@ -74,9 +70,10 @@ def test_a_loss_is_never_negative_and_zero_only_at_zero(loss, e):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_infinite_and_undefined_residuals_do_not_hide(loss):
-    value = loss(torch.tensor([np.inf, -np.inf, np.nan]))
-    assert value[:2].isposinf().all()
-    assert value[2].isnan()
+    with np.errstate(invalid="ignore"):
+        value = loss(np.array([np.inf, -np.inf, np.nan]))
+    assert np.isposinf(value[:2]).all()
+    assert np.isnan(value[2])
 
 
 # ---- by name

@@ -18,7 +18,7 @@ PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not BUILT & set(page.par
 REFERENCE = sorted((DOCS / "reference").glob("*.md"))
 PUBLIC = [
     *("recuse", "recuse.audit", "recuse.costs", "recuse.datasets", "recuse.displays", "recuse.estimators"),
-    *("recuse.guarantees", "recuse.losses", "recuse.metrics", "recuse.metrics.torch", "recuse.mlflow"),
+    *("recuse.guarantees", "recuse.losses", "recuse.metrics", "recuse.mlflow"),
     *("recuse.model_file", "recuse.report", "recuse.reviews", "recuse.scoring", "recuse.serving", "recuse.surrogates"),
 ]
 MADE_BY = {"ServedModel": "recuse.load"}  # the example of a class that users do not construct themselves

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples" / "deployment"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
 LOCKS = ["requirements.lock", "build.lock"]
-UNUSED = {"torch", "scikit-learn", "scipy", "joblib", "threadpoolctl"}  # imported by fits only
+UNUSED = {"scikit-learn", "scipy", "joblib", "threadpoolctl"}  # imported by fits only
 
 
 def locked(name):

@@ -27,6 +27,7 @@ MODULES = {  # what an extra brings
     "dask": "distributed",
     "serve": "fastapi",
     "mlflow": "mlflow",
+    "torch": "torch",
     "images": "lightning",
 }
 
@@ -141,6 +142,16 @@ def with_mlflow() -> None:
     assert len(mlflow.pyfunc.load_model("cars_mlflow").predict(new)) == len(new)
 
 
+def with_torch() -> None:
+    """A step of a network with two heads."""
+    import torch
+
+    from recuse import RejectionLoss, TwoHeads
+
+    prediction, score = TwoHeads(torch.nn.Linear(3, 4), features=4)(torch.zeros(5, 3))
+    RejectionLoss("mae", cost=0.5)(prediction, score, torch.ones(5)).backward()
+
+
 def with_images() -> None:
     """One epoch of a small network."""
     from recuse import RcRImageRegressor, datasets
@@ -156,6 +167,7 @@ EXTRAS: dict[str, Callable[[], None]] = {
     "dask": with_dask,
     "serve": with_serve,
     "mlflow": with_mlflow,
+    "torch": with_torch,
     "images": with_images,
 }
 

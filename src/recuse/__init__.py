@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         theory,
     )
     from recuse.decision import Decision
-    from recuse.deep.loss import RejectionLoss
-    from recuse.deep.two_heads import TwoHeads
+    from recuse.deep.loss import RejectionLoss as RejectionLoss
+    from recuse.deep.two_heads import TwoHeads as TwoHeads
     from recuse.estimators import (
         AutoRejector,
         DeferralRegressor,
@@ -89,11 +89,9 @@ __all__ = [
     "DeferralRegressor",
     "RcRRegressor",
     "RcRRegressorCV",
-    "RejectionLoss",
     "RiskRejector",
     "SelectiveNetRegressor",
     "ServedModel",
-    "TwoHeads",
     "__version__",
     "audit",
     "costs",

@@ -21,21 +21,18 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 __all__ = ["SQUARED", "Absolute", "Huber", "LossLike", "Pinball", "Squared", "TargetLoss", "get", "names"]
 
-Values = TypeVar("Values", NDArray[np.float64], "Tensor")
+Values: TypeAlias = NDArray[Any]  # residuals, in single or double precision
 
 
 class TargetLoss(ABC):
-    """A loss of the residual e = h(x) - y, element by element, for arrays and tensors.
+    """A loss of the residual e = h(x) - y, element by element.
 
     To define another loss, derive a frozen dataclass from this class, so that equal losses compare equal.
 
@@ -115,12 +112,11 @@ class Absolute(TargetLoss):
 
     def __call__(self, residual: Values) -> Values:
         """Return ``|e|``."""
-        size: Values = abs(residual)
-        return size
+        return np.abs(residual)
 
     def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
         """Return the sign of e times the weight; zero at zero."""
-        return _sign(residual) * weight
+        return np.sign(residual) * weight
 
     def scaled(self, scale: float) -> Absolute:
         """Return this loss, which does not depend on the scale."""
@@ -168,8 +164,7 @@ class Huber(TargetLoss):
         return self._near(residual) * weight
 
     def _near(self, residual: Values) -> Values:
-        near: Values = residual.clip(-self.delta, self.delta)
-        return near
+        return residual.clip(-self.delta, self.delta)
 
     def scaled(self, scale: float) -> Huber:
         """Return Huber's loss whose delta is in units of the scale."""
@@ -211,13 +206,11 @@ class Pinball(TargetLoss):
 
     def __call__(self, residual: Values) -> Values:
         """Return ``q |e|`` below zero and ``(1 - q) |e|`` above."""
-        high: Values = residual.clip(min=0)
-        low: Values = (-residual).clip(min=0)
-        return high * (1 - self.quantile) + low * self.quantile
+        return residual.clip(min=0) * (1 - self.quantile) + (-residual).clip(min=0) * self.quantile
 
     def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
         """Return -q below zero and 1 - q above, times the weight, and their mean at zero."""
-        return (_sign(residual) * 0.5 + (0.5 - self.quantile)) * weight
+        return (np.sign(residual) * 0.5 + (0.5 - self.quantile)) * weight
 
     def scaled(self, scale: float) -> Pinball:
         """Return this loss, which does not depend on the scale."""
@@ -296,9 +289,3 @@ def _number(text: str, loss: str) -> float:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _sign(residual: Values) -> Values:
-    values: Any = residual
-    signs: Values = values.sign() if hasattr(values, "sign") else np.sign(values)  # only tensors have the method
-    return signs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from threading import Lock
 
@@ -18,9 +18,6 @@ __all__ = ["one_blas_thread", "one_thread"]
 
 # Each of these loads an OpenMP runtime of its own, possibly after the first call of `one_thread`.
 _OPENMP_USERS = ("torch._C", "sklearn.utils._openmp_helpers", "lightgbm.basic")
-
-
-_BLAS = Lock()  # held while BLAS is limited, since overlapping limits would not be restored
 
 
 @contextmanager
@@ -37,13 +34,9 @@ def one_thread() -> Iterator[None]:
 
     Examples
     --------
-    >>> import torch
-    >>> before = torch.get_num_threads()
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
     >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
-    >>> torch.get_num_threads() == before
-    True
+    ...     model = HistGradientBoostingRegressor(max_iter=2).fit([[0.0], [1.0]] * 9, [0.0, 1.0] * 9)
     """
     torch = sys.modules.get("torch")
     if torch is not None and "torch._C" in sys.modules:
@@ -70,8 +63,8 @@ def _blas_libraries() -> ThreadpoolController:
 def one_blas_thread() -> Iterator[None]:
     """Limit the matrix products of numpy and scipy to one thread, and restore the previous limit at the end.
 
-    For matrices of some hundred rows, several threads take longer than one. The limit holds for the whole process, so
-    this is for fits and not for decisions, and threads enter one after the other.
+    For matrices of some hundred rows, several threads take longer than one. The limit holds for the whole process. Any
+    number of threads may enter: the last one that leaves restores the limit that the first one found.
 
     Examples
     --------
@@ -79,5 +72,30 @@ def one_blas_thread() -> Iterator[None]:
     >>> with one_blas_thread():
     ...     product = np.eye(3) @ np.eye(3)
     """
-    with _BLAS, _blas_libraries().limit(limits=1):
+    _BLAS.enter()
+    try:
         yield
+    finally:
+        _BLAS.leave()
+
+
+class _SharedLimit:
+    """A limit of BLAS to one thread, from the first thread that enters to the last one that leaves."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._limit = Lock(), 0, ExitStack()
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit.enter_context(_blas_libraries().limit(limits=1))
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.close()
+
+
+_BLAS = _SharedLimit()

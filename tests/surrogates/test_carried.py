@@ -5,8 +5,8 @@ import subprocess
 import sys
 from copy import deepcopy
 
+import numpy as np
 import pytest
-import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
@@ -28,7 +28,9 @@ def _own_registry(monkeypatch):
 
 
 def register(name="mine", factor=2.0):
-    return surrogates.register(name, lambda r: (factor * (1 + r).relu(), factor * (1 - r).relu()), overwrite=True)
+    return surrogates.register(
+        name, lambda r: (factor * (1 + r).clip(0, None), factor * (1 - r).clip(0, None)), overwrite=True
+    )
 
 
 class Holder(CarriesSurrogates, BaseEstimator):
@@ -42,7 +44,7 @@ class Holder(CarriesSurrogates, BaseEstimator):
         return self
 
     def value(self):
-        return float(surrogates.get(self.surrogate)(torch.zeros(1))[0])
+        return float(surrogates.get(self.surrogate)(0.0)[0])
 
 
 class Elsewhere:
@@ -57,12 +59,15 @@ class Elsewhere:
 
 
 def test_a_surrogate_of_any_function_can_be_pickled():
-    scores = torch.linspace(-2, 2, 5)
-    for surrogate in (register(), Surrogate("own", lambda r: (r.exp(), (-r).exp()), lambda r: (r.exp(), -(-r).exp()))):
+    scores = np.linspace(-2, 2, 5)
+    for surrogate in (
+        register(),
+        Surrogate("own", lambda r: (np.exp(r), np.exp(-r)), lambda r: (np.exp(r), -np.exp(-r))),
+    ):
         restored = pickle.loads(pickle.dumps(surrogate))
         assert restored.name == surrogate.name
-        torch.testing.assert_close(restored(scores), surrogate(scores))
-        torch.testing.assert_close(restored.derivative(scores), surrogate.derivative(scores))
+        np.testing.assert_array_equal(restored(scores), surrogate(scores))
+        np.testing.assert_array_equal(restored.derivative(scores), surrogate.derivative(scores))
 
 
 def test_a_copied_surrogate_is_the_surrogate():

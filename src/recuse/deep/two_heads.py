@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from recuse.metrics.tensor_rows import cost_rows
+from recuse.deep.loss import cost_rows
 
 __all__ = ["COST_FLOOR", "TwoHeads"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
+import numpy as np
 
-from recuse.engine.stack import Stack
+from recuse.engine.stack import Workspace
 
 __all__ = ["StackedAdam"]
 
@@ -18,8 +18,8 @@ class StackedAdam:
 
     Parameters
     ----------
-    stack : Stack
-        A step reads its `gradient` and changes its `parameters`.
+    workspace : Workspace
+        A step reads its gradient and changes the parameters of its stack.
     learning_rates : sequence of float
         One for each member.
 
@@ -27,42 +27,48 @@ class StackedAdam:
     ----------
     factor : float
         The next steps use the learning rates times this factor; 1 at first.
+    mean, square : ndarray
+        The running sums of the gradients and of their squares; the usual means without the factors ``1 - beta``.
     """
 
-    def __init__(self, stack: Stack, learning_rates: Sequence[float]) -> None:
-        self.stack, self.steps, self.factor = stack, 0, 1.0
-        self.mean = torch.zeros_like(stack.parameters)
-        self.square = torch.zeros_like(stack.parameters)
-        self._scratch = torch.empty_like(stack.parameters)
-        self.rate = stack.trainable()  # zero for padding, which must not change
-        for layer in stack.views(self.rate):
-            rates = torch.tensor(learning_rates, dtype=layer.dtype, device=layer.device)
-            layer.mul_(rates.view(-1, *[1] * (layer.ndim - 1)))
+    def __init__(self, workspace: Workspace, learning_rates: Sequence[float]) -> None:
+        self.workspace, self.steps, self.factor = workspace, 0, 1.0
+        parameters = workspace.stack.parameters
+        self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
+        self.rate = workspace.stack.trainable()  # zero for padding, which must not change
+        with np.errstate(over="ignore"):  # a huge rate is infinite in single precision
+            rates = np.array(learning_rates).astype(parameters.dtype)
+        for layer in workspace.stack.views(self.rate):
+            layer[:] = np.where(layer > 0, rates.reshape(-1, *[1] * (layer.ndim - 1)), 0)
+        self._scratch = np.empty_like(parameters)
 
-    @torch.no_grad()
     def step(self) -> None:
         """Update every parameter with the learning rate of its member."""
         self.steps += 1
-        gradient, update = self.stack.gradient, self._scratch
-        self.mean.lerp_(gradient, 1 - _BETA1)
-        self.square.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
-        torch.sqrt(self.square, out=update)
-        update.mul_((1 - _BETA2**self.steps) ** -0.5).add_(_EPSILON)
-        torch.div(self.mean, update, out=update)
-        self.stack.parameters.addcmul_(update, self.rate, value=-self.factor / (1 - _BETA1**self.steps))
+        shrink = ((1 - _BETA2) / (1 - _BETA2**self.steps)) ** 0.5
+        scale = -self.factor * (1 - _BETA1) / (1 - _BETA1**self.steps) / shrink
+        gradient, update = self.workspace.gradient, self._scratch
+        self.mean *= _BETA1
+        self.mean += gradient
+        self.square *= _BETA2
+        self.square += np.multiply(gradient, gradient, out=update)
+        np.sqrt(self.square, out=update)
+        update += _EPSILON / shrink
+        np.divide(self.mean, update, out=update)
+        update *= self.rate
+        update *= scale
+        self.workspace.stack.parameters += update
 
     def freeze(self, member: int) -> None:
         """Set the parameters and the learning rate of a diverged member to zero."""
-        for flat in (self.stack.parameters, self.mean, self.square, self.rate):
-            for layer in self.stack.views(flat):
+        for flat in (self.workspace.stack.parameters, self.mean, self.square, self.rate):
+            for layer in self.workspace.stack.views(flat):
                 layer[member] = 0
 
-    def take(self, stack: Stack, members: Sequence[int], learning_rates: Sequence[float]) -> StackedAdam:
-        """Return an optimiser with the moments of some members, for a stack of copies of the same members."""
-        out = StackedAdam(stack, learning_rates)
-        out.steps = self.steps
-        chosen = torch.as_tensor(list(members), device=self.mean.device)
-        for new, old in ((out.mean, self.mean), (out.square, self.square)):
-            for to, of in zip(stack.views(new), self.stack.views(old), strict=True):
-                to.copy_(of[chosen])
-        return out
+    def copy_moments(self, other: StackedAdam, members: Sequence[int]) -> None:
+        """Continue with the moments of some members of another optimiser, one for each member of this one."""
+        self.steps = other.steps
+        for new, old in ((self.mean, other.mean), (self.square, other.square)):
+            pairs = zip(self.workspace.stack.views(new), other.workspace.stack.views(old), strict=True)
+            for to, of in pairs:
+                to[:] = of[list(members)]

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from recuse.engine.batches import Batch, Table, random_stream
+from recuse.engine.batches import Batch, Table
+from recuse.engine.stack import Array
 
 __all__ = ["CostRange", "at_drawn_costs", "at_several_costs"]
 
@@ -24,27 +24,27 @@ class CostRange:
     Examples
     --------
     >>> costs = CostRange(low=1.0, high=100.0)
-    >>> costs.at(torch.tensor([0.0, 0.5, 1.0]))
-    tensor([  1.,  10., 100.])
-    >>> costs.offset(torch.tensor([1.0, 10.0, 100.0]))
-    tensor([-1.,  0.,  1.])
+    >>> costs.at(np.array([0.0, 0.5, 1.0]))
+    array([  1.,  10., 100.])
+    >>> costs.offset(np.array([1.0, 10.0, 100.0]))
+    array([-1.,  0.,  1.])
     """
 
     low: float
     high: float
 
-    def offset(self, cost: Tensor) -> Tensor:
+    def offset(self, cost: Array) -> Array:
         """Return what a cost adds to the score: 0 at the geometric mean of the range, -1 and 1 at its ends."""
         half = 0.5 * (math.log(self.high) - math.log(self.low)) or 1.0
-        return (cost.log() - 0.5 * (math.log(self.low) + math.log(self.high))) / half
+        return np.asarray((np.log(cost) - 0.5 * (math.log(self.low) + math.log(self.high))) / half)
 
-    def feature(self, cost: Tensor) -> Tensor:
+    def feature(self, cost: Array) -> Array:
         """Return the feature of a cost, of unit variance over the range."""
-        return self.offset(cost) * 3**0.5
+        return self.offset(cost) * math.sqrt(3)
 
-    def at(self, quantile: Tensor) -> Tensor:
+    def at(self, quantile: Array) -> Array:
         """Return the cost at a quantile of the range."""
-        return self.low * (self.high / self.low) ** quantile
+        return np.asarray(self.low * (self.high / self.low) ** quantile)
 
 
 def at_drawn_costs(
@@ -62,9 +62,9 @@ def at_drawn_costs(
         Determine the costs.
     """
     for number, batch in enumerate(batches):
-        quantile = torch.rand(batch.y.shape, generator=random_stream(seed, _DRAW, epoch, number))
-        cost = costs.at(quantile).to(batch.y)
-        x = batch.x.clone()
+        random = np.random.default_rng([seed, _DRAW, epoch, number])
+        cost = costs.at(random.random(batch.y.shape, np.float32))
+        x = batch.x.copy()
         x[:, feature] = costs.feature(cost)[:, 0]
         yield replace(batch, x=x, rejector_x=x, cost=cost)
 
@@ -72,8 +72,8 @@ def at_drawn_costs(
 def at_several_costs(table: Table, costs: CostRange) -> Table:
     """Repeat every row at costs from low to high. The cost is the last feature."""
     count = _COSTS_PER_VALIDATION_ROW
-    cost = costs.at((torch.arange(count) + 0.5) / count).repeat(len(table.y))
-    x, error = table.x.repeat_interleave(count, dim=0), table.y.repeat_interleave(count)
+    cost = np.tile(costs.at((np.arange(count) + 0.5) / count), len(table.y)).astype(table.y.dtype)
+    x, error = table.x.repeat(count, axis=0), table.y.repeat(count)
     x[:, -1] = costs.feature(cost)
-    weight = None if table.weight is None else table.weight.repeat_interleave(count)
+    weight = None if table.weight is None else table.weight.repeat(count)
     return replace(table, x=x, y=error, weight=weight, cost=cost)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from recuse import surrogates
+from recuse.engine.stack import Array
 from recuse.surrogates import Surrogate
 
-__all__ = ["Member", "costs_by_table", "count_tables"]
+__all__ = ["Member", "SurrogateLosses", "costs_by_table", "count_tables"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,6 @@ class Member:
     surrogate : str or Surrogate
     table : int
         Index of the table to train on.
-    inputs, rejector_inputs : tuple of int, optional
-        Inputs that the regressor and the rejector use; all by default.
     """
 
     seed: int
@@ -36,17 +35,11 @@ class Member:
     cost: float = 1.0
     surrogate: str | Surrogate = "mae"
     table: int = 0
-    inputs: tuple[int, ...] | None = None
-    rejector_inputs: tuple[int, ...] | None = None
 
     @property
     def rejector_seed(self) -> int:
         """Seed of the rejector, which has other initial weights than the regressor."""
         return (self.seed + 0x9E3779B9) % 2**32
-
-    def start(self, *, with_rejector: bool = False) -> tuple[int, int, float, float | None]:
-        """Return everything that the result of Slow-Start depends on: with a rejector, also the cost."""
-        return self.table, self.seed, self.learning_rate, self.cost if with_rejector else None
 
 
 def count_tables(members: Sequence[Member]) -> int:
@@ -58,7 +51,30 @@ def count_tables(members: Sequence[Member]) -> int:
     return count
 
 
-def costs_by_table(members: Sequence[Member], like: Tensor) -> Tensor:
-    """Return the costs of the members as (table, member of the table, 1), of the type and device of a tensor."""
-    costs = torch.tensor([member.cost for member in members]).to(like)
-    return costs.view(count_tables(members), -1, 1)
+def costs_by_table(members: Sequence[Member]) -> Array:
+    """Return the costs of the members as (table, member of the table, 1)."""
+    return np.array([member.cost for member in members], np.float32).reshape(count_tables(members), -1, 1)
+
+
+class SurrogateLosses:
+    """The surrogates of all members, grouped so that each is evaluated once."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        names = list(dict.fromkeys(member.surrogate for member in members))
+        places = [[i for i, member in enumerate(members) if member.surrogate == name] for name in names]
+        self._groups = [(surrogates.get(name), place) for name, place in zip(names, places, strict=True)]
+
+    def __call__(self, score: Array) -> tuple[Array, Array, Array]:
+        """Return l(r,-1), l'(r,-1) and l'(r,+1), each of the shape of the scores r, (table, member, row)."""
+        if len(self._groups) == 1:
+            return _losses(self._groups[0][0], score)
+        flat = score.reshape(-1, score.shape[-1])
+        out = np.empty((3, *flat.shape), score.dtype)
+        for surrogate, members in self._groups:
+            out[:, members] = _losses(surrogate, flat[members])
+        accept, d_accept, d_reject = out.reshape(3, *score.shape)
+        return accept, d_accept, d_reject
+
+
+def _losses(surrogate: Surrogate, score: Array) -> tuple[Array, Array, Array]:
+    return surrogate(score)[0], *surrogate.derivative(score)

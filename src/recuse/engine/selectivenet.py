@@ -1,46 +1,41 @@
-"""Stacks of SelectiveNets of one shape, evaluated and differentiated together.
-
-The gradient is computed by autograd, since a manual gradient of batch norm would need more code than the rest of this
-module.
-"""
+"""Stacks of SelectiveNets of one shape, evaluated and differentiated together."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
-import torch
-from torch import Tensor
-from torch.nn.functional import batch_norm, pad
+import numpy as np
 
-from recuse.engine.stack import pad_rows
+from recuse.engine.stack import Array, Stack, uniform
 
-__all__ = ["StackedSelectiveNet"]
+__all__ = ["EPSILON", "SelectiveNetWorkspace", "StackedSelectiveNet"]
 
+EPSILON = 1e-5  # added to the variances of batch norm
+_MOMENTUM = 0.1  # share of a batch in the running statistics
 _NORMALISED, _AFFINE = 5, 2  # parts of a layer: weight, scale, shift, mean and variance; or weight and bias
 
 
-class StackedSelectiveNet:
+class StackedSelectiveNet(Stack):
     """Networks with a body and three heads: prediction, selection and auxiliary (Geifman and El-Yaniv, 2019).
 
     The body is fully connected; prediction and auxiliary head are linear, the selection head has one hidden layer
-    and ends in a sigmoid. Hidden layers are linear, then batch norm, then ReLU.
+    and ends in a sigmoid. Hidden layers are linear, then batch norm, then ReLU. The outputs are all predictions, then
+    all selections, then all auxiliary predictions: (3 * member, row).
 
     Parameters
     ----------
     seeds : sequence of int
-        One seed for each member. The initial weights depend on the member's seed only. They follow the rule of
-        ``nn.Linear``: uniform within ``1 / sqrt(fan_in)``.
+        One seed for each member. The initial weights depend on the member's seed only: uniform within
+        ``1 / sqrt(fan_in)``.
     inputs : int
         Number of features, without the bias.
     hidden : tuple of int
         Widths of the layers of the body. If it is empty, the features are the inputs of the heads.
     selection_hidden : int
         Width of the hidden layer of the selection head.
-    device, dtype
-        Device and type of the weights.
+    dtype : type
 
     Notes
     -----
@@ -48,166 +43,134 @@ class StackedSelectiveNet:
     parameters includes them.
     """
 
-    _graph: tuple[Tensor, Tensor] | None  # outputs of a training step, and the weights they were computed from
-
     def __init__(
         self,
         seeds: Sequence[int],
         inputs: int,
         hidden: Sequence[int] = (64,),
         selection_hidden: int = 16,
-        *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
+        dtype: type = np.float32,
     ) -> None:
-        self.inputs, self.hidden, self.selection_hidden = inputs, tuple(hidden), selection_hidden
-        self._allocate(len(seeds), torch.device(device), dtype)
-        for member, seed in enumerate(seeds):
-            self._initialise(member, seed)
-
-    def __len__(self) -> int:
-        return self.members
-
-    def _allocate(self, members: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.members = members
-        body = (self.inputs, *self.hidden)
+        self.inputs, self.hidden = inputs, tuple(hidden)
+        body = (inputs, *self.hidden)
         shapes = [shape for into, out in pairwise(body) for shape in _normalised(into, out)]
-        shapes += _normalised(body[-1], self.selection_hidden)
-        shapes += _affine(self.selection_hidden, 1)  # selection
-        shapes += _affine(body[-1], 2)  # prediction and auxiliary
-        self._shapes = [torch.Size((members, *shape)) for shape in shapes]
-        size = sum(shape.numel() for shape in self._shapes)
-        self.parameters = torch.zeros(size, device=device, dtype=dtype)
-        self.gradient = torch.zeros_like(self.parameters)
-        self.end_training()
+        shapes += _normalised(body[-1], selection_hidden)
+        shapes += [(1, selection_hidden), (1, 1)]  # selection
+        shapes += [(2, body[-1]), (2, 1)]  # prediction and auxiliary
+        super().__init__(len(seeds), shapes, dtype)
+        randoms = [np.random.RandomState(seed) for seed in seeds]
+        for layer in self.layers(self.parameters):
+            normalised = len(layer) == _NORMALISED
+            for part in layer[:1] if normalised else layer:
+                for member, random in enumerate(randoms):
+                    part[member] = uniform(random, layer[0].shape[2] ** -0.5, part.shape[1:])
+            if normalised:
+                _, scale, _, _, variance = layer
+                scale[:] = variance[:] = 1
 
-    def views(self, flat: Tensor) -> list[Tensor]:
-        """Return views (member, ...), one per part of each layer, of a buffer laid out like `parameters`."""
-        parts = torch.split(flat, [shape.numel() for shape in self._shapes])
-        return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
-
-    def _layers(self, flat: Tensor) -> list[list[Tensor]]:
+    def layers(self, flat: Array) -> list[list[Array]]:
         """Return the parts by layer: body, hidden layer of the selection head, its output, the other two heads."""
         parts, hidden = self.views(flat), len(self.hidden) + 1
         lengths = [_NORMALISED] * hidden + [_AFFINE] * 2
-        starts = [sum(lengths[:layer]) for layer in range(len(lengths))]
-        return [parts[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+        return [parts[sum(lengths[:layer]) : sum(lengths[: layer + 1])] for layer in range(len(lengths))]
 
-    def _initialise(self, member: int, seed: int) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        for layer in self._layers(self.parameters):
-            bound = layer[0].shape[2] ** -0.5
-            drawn = layer if len(layer) == _AFFINE else layer[:1]
-            for part in drawn:
-                values = torch.empty(part.shape[1:]).uniform_(-bound, bound, generator=generator)
-                part[member] = values.to(part)
-            if len(layer) == _NORMALISED:
-                _, scale, _, _, variance = layer
-                scale[member] = variance[member] = 1
-
-    def trainable(self) -> Tensor:
+    def trainable(self) -> Array:
         """Return a flat mask: one for every weight, zero for the running statistics."""
-        mask = torch.ones_like(self.parameters)
-        for layer in self._layers(mask):
+        mask = np.ones_like(self.parameters)
+        for layer in self.layers(mask):
             for statistic in layer[3:]:
-                statistic.zero_()
+                statistic[:] = 0
         return mask
 
-    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
-        """Compute all predictions, then all selections, then all auxiliary predictions.
+    def workspace(self) -> SelectiveNetWorkspace:
+        """Return the state of a training or an evaluation."""
+        return SelectiveNetWorkspace(self)
 
-        Parameters
-        ----------
-        x : Tensor of shape (table, feature, row)
-            The members are divided evenly among the tables, in order.
-        training : bool, default=False
-            Take the statistics of batch norm from these rows, none of which may be padding, and keep what `backward`
-            needs. Otherwise batch norm uses its running statistics and nothing in the stack changes.
-        reuse : bool, default=False
-            Without effect: no memory is reused.
 
-        Returns
-        -------
-        Tensor of shape (3 * member, row)
+class _Hidden(NamedTuple):
+    """What a hidden layer computed, for `backward`."""
+
+    signal: Array  # its input (member, in, row)
+    normal: Array  # with mean 0 and variance 1 over the rows (member, out, row)
+    inverse: Array  # of the standard deviations (member, out, 1)
+    output: Array
+
+
+class SelectiveNetWorkspace:
+    """A computation of a stack of SelectiveNets, with its gradient by hand."""
+
+    def __init__(self, stack: StackedSelectiveNet) -> None:
+        self.stack, self.gradient = stack, np.zeros_like(stack.parameters)
+        self._layers, self._gradients = stack.layers(stack.parameters), stack.layers(self.gradient)
+        self._done: tuple[list[_Hidden], Array] | None = None  # hidden layers and selections of the last training step
+
+    def forward(self, x: Array, *, training: bool = False) -> Array:
+        """Compute the outputs (3 * member, row) for inputs (table, feature, row).
+
+        In training, batch norm takes its statistics from these rows, none of which may be padding, and updates the
+        running statistics. Otherwise it uses these, and nothing in the stack changes.
         """
-        if not training:
-            with torch.no_grad():
-                return self._run(x, self.parameters, training=False)
-        # differentiate with respect to a copy, because the step changes the running statistics in `parameters`
-        weights = self.parameters.clone().requires_grad_()
-        with torch.enable_grad():
-            outputs = self._run(x, weights, training=True)
-        self._graph = outputs, weights
-        return outputs.detach()
+        signal = x[:, : self.stack.inputs].repeat(len(self.stack) // len(x), axis=0)  # (member, feature, row)
+        hidden = []
+        for layer in self._layers[:-3]:
+            hidden.append(_hidden_layer(signal, layer, training=training))
+            signal = hidden[-1].output
+        hidden.append(_hidden_layer(signal, self._layers[-3], training=training))
+        (selection_weight, selection_bias), (weight, bias) = self._layers[-2:]
+        # the clip keeps the exponential finite
+        selection = 1 / (1 + np.exp(-(selection_weight @ hidden[-1].output + selection_bias).clip(-80, None)))
+        values = weight @ signal + bias  # (member, 2, row)
+        if training:
+            self._done = hidden, selection
+        return np.concatenate([values[:, 0], selection[:, 0], values[:, 1]])
 
-    def _run(self, x: Tensor, weights: Tensor, *, training: bool) -> Tensor:
-        layers, kept = self._layers(weights), self._layers(self.parameters)
-        signal = x[:, : self.inputs].repeat_interleave(self.members // len(x), dim=0)  # (member, feature, row)
-        for layer, now in zip(layers[:-3], kept, strict=False):
-            signal = _hidden_layer(signal, layer, now, training=training)
-        selection_signal = _hidden_layer(signal, layers[-3], kept[-3], training=training)
-        # pad to whole vector registers, since a sigmoid rounds differently in an incomplete one
-        rows = x.shape[2]
-        signal, selection_signal = (pad(part, (0, pad_rows(rows) - rows)) for part in (signal, selection_signal))
-        (selection_weight, selection_bias), (weight, bias) = layers[-2:]
-        selection = torch.baddbmm(selection_bias, selection_weight, selection_signal).sigmoid()  # (member, 1, row)
-        values = torch.baddbmm(bias, weight, signal)  # (member, 2, row)
-        return torch.cat([values[:, 0], selection[:, 0], values[:, 1]])[:, :rows]
-
-    def backward(self, grad: Tensor) -> None:
+    def backward(self, slope: Array) -> None:
         """Compute `gradient` from the derivative of the loss by the outputs of the last training step."""
-        if self._graph is None:
+        if self._done is None:
             raise RuntimeError("backward needs a forward(x, training=True) before it")
-        outputs, weights = self._graph
-        self._graph = None
-        (gradient,) = torch.autograd.grad(outputs, weights, grad)
-        self.gradient.copy_(gradient)
-
-    def end_training(self) -> None:
-        """Free what the last training step kept for `backward`."""
-        self._graph = None
-
-    def take(self, members: Sequence[int]) -> StackedSelectiveNet:
-        """Return a new stack with copies of some members, in this order. Members may repeat."""
-        return self._copy(members, self.parameters.dtype, self.parameters.device)
-
-    def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> StackedSelectiveNet:
-        """Return a copy of the stack in another precision or on another device."""
-        return self._copy(range(self.members), dtype, torch.device(device))
-
-    def _copy(self, members: Sequence[int], dtype: torch.dtype, device: torch.device) -> StackedSelectiveNet:
-        out = object.__new__(type(self))
-        out.inputs, out.hidden, out.selection_hidden = self.inputs, self.hidden, self.selection_hidden
-        out._allocate(len(members), device, dtype)
-        chosen = torch.as_tensor(list(members), device=self.parameters.device)
-        for new, old in zip(out.views(out.parameters), self.views(self.parameters), strict=True):
-            new.copy_(old[chosen])
-        return out
-
-    def __getstate__(self) -> dict[str, Any]:
-        names = ("inputs", "hidden", "selection_hidden", "members", "_shapes")
-        return {name: copy.copy(getattr(self, name)) for name in names} | {"parameters": self.parameters.clone()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.gradient = torch.zeros_like(self.parameters)
-        self.end_training()
+        (hidden, selection), self._done = self._done, None
+        prediction, selected, auxiliary = slope.reshape(3, len(self.stack), -1)
+        values = np.stack([prediction, auxiliary], axis=1)  # (member, 2, row)
+        logit = selected[:, None] * selection * (1 - selection)
+        above = _affine_backward(logit, hidden[-1].output, self._layers[-2], self._gradients[-2])
+        chosen = _hidden_backward(above, hidden[-1], self._layers[-3], self._gradients[-3])
+        below = hidden[-1].signal
+        above = chosen + _affine_backward(values, below, self._layers[-1], self._gradients[-1])
+        for layer in range(len(hidden) - 2, -1, -1):
+            above = _hidden_backward(above, hidden[layer], self._layers[layer], self._gradients[layer])
 
 
 def _normalised(into: int, out: int) -> list[tuple[int, ...]]:
     return [(out, into), (out,), (out,), (out,), (out,)]
 
 
-def _affine(into: int, out: int) -> list[tuple[int, ...]]:
-    return [(out, into), (out, 1)]
+def _hidden_layer(signal: Array, layer: list[Array], *, training: bool) -> _Hidden:
+    """Apply a linear layer, batch norm and ReLU to (member, in, row); in training, update the running statistics."""
+    weight, scale, shift, running_mean, running_variance = layer
+    raw = weight @ signal
+    mean, variance = running_mean, running_variance
+    if training:
+        mean, variance, rows = raw.mean(axis=2), raw.var(axis=2), raw.shape[2]
+        running_mean += _MOMENTUM * (mean - running_mean)
+        running_variance += _MOMENTUM * (variance * (rows / (rows - 1)) - running_variance)
+    inverse = 1 / np.sqrt(variance + EPSILON)[..., None]
+    normal = (raw - mean[..., None]) * inverse
+    return _Hidden(signal, normal, inverse, np.maximum(normal * scale[..., None] + shift[..., None], 0))
 
 
-def _hidden_layer(signal: Tensor, layer: list[Tensor], now: list[Tensor], *, training: bool) -> Tensor:
-    """Apply a linear layer, batch norm and ReLU to (member, in, row); in training, update the statistics in `now`."""
-    weight, scale, shift = layer[:3]
-    mean, variance = now[3:]
-    raw = torch.bmm(weight, signal)
-    # every unit of every member is one channel
-    mean, variance, scale, shift = (part.view(-1) for part in (mean, variance, scale, shift))
-    normal = batch_norm(raw.view(1, -1, raw.shape[2]), mean, variance, scale, shift, training=training)
-    return normal.view_as(raw).relu()
+def _hidden_backward(above: Array, done: _Hidden, layer: list[Array], gradients: list[Array]) -> Array:
+    """Fill the gradients of a hidden layer, and return the derivative by its input."""
+    delta = above * (done.output > 0)
+    gradients[1][:], gradients[2][:] = (delta * done.normal).sum(axis=2), delta.sum(axis=2)
+    # the statistics of batch norm depend on every row
+    through_scale, through_shift = (each[..., None] / delta.shape[2] for each in gradients[1:3])
+    raw = (delta - through_shift - done.normal * through_scale) * (done.inverse * layer[1][..., None])
+    np.matmul(raw, done.signal.transpose(0, 2, 1), out=gradients[0])
+    return np.asarray(layer[0].transpose(0, 2, 1) @ raw)
+
+
+def _affine_backward(above: Array, signal: Array, layer: list[Array], gradients: list[Array]) -> Array:
+    """Fill the gradients of a linear layer, and return the derivative by its input."""
+    np.matmul(above, signal.transpose(0, 2, 1), out=gradients[0])
+    gradients[1][:] = above.sum(axis=2, keepdims=True)
+    return np.asarray(layer[0].transpose(0, 2, 1) @ above)

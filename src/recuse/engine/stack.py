@@ -1,27 +1,32 @@
-"""The interface of a stack of networks, the layout of its inputs, and its outputs over a whole table.
+"""Stacks of networks with flat parameters, the layout of their inputs, and their outputs over a whole table.
 
-Inputs are (table, feature, row). Outputs are (member, row), or (member, output, row) with several outputs. The row
-axis is last, so that each layer is one batched matrix product over long contiguous rows.
+Inputs are (table, feature, row), outputs (member, row). The row axis is last, so that each layer is a matrix product
+over long contiguous rows. Every product has one member, so its rounding does not depend on the other members.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from recuse.threads import one_thread
+from recuse.threads import one_blas_thread
 
-__all__ = ["INPUT_MULTIPLE", "Stack", "outputs", "pad_rows", "round_up", "threads_for", "with_bias"]
+__all__ = [
+    "INPUT_MULTIPLE", "Array", "Stack", "Workspace", "outputs", "pad_rows", "round_up", "threads_for", "uniform",
+    "with_bias",
+]  # fmt: skip
+
+Array: TypeAlias = NDArray[Any]  # float32 in training, float64 in decisions
 
 # Inputs are padded to whole vector registers; see benchmarks/engine.py.
-INPUT_MULTIPLE, _ROWS = 8, 32
-_BLOCK = 4096  # rows evaluated at once
+INPUT_MULTIPLE, _ROWS, _FLAT = 8, 32, 64
+_BLOCK = 256  # rows evaluated at once
 _MAX_SMALL = 300_000_000  # multiply-adds: at most about 2 ms per layer on one processor core
 
 
@@ -44,83 +49,125 @@ def pad_rows(n: int) -> int:
     >>> pad_rows(303), pad_rows(1024)
     (320, 1024)
     """
-    return round_up(n, _ROWS)
+    return round_up(max(n, 1), _ROWS)
 
 
-def with_bias(x: Tensor, rows: int) -> Tensor:
+def with_bias(x: Array, rows: int) -> Array:
     """Turn a table (row, feature) into the input of a stack (feature, row).
 
     A feature of ones carries the bias. Zeros fill both axes up to whole vector registers.
 
     Examples
     --------
-    >>> with_bias(torch.tensor([[5.0, 6.0]]), rows=2)
-    tensor([[5., 0.],
-            [6., 0.],
-            [1., 0.],
-            [0., 0.],
-            [0., 0.],
-            [0., 0.],
-            [0., 0.],
-            [0., 0.]])
+    >>> with_bias(np.array([[5.0, 6.0]]), rows=2)[:4]
+    array([[5., 0.],
+           [6., 0.],
+           [1., 0.],
+           [0., 0.]])
     """
     n, features = x.shape
-    out = x.new_zeros(round_up(features + 1, INPUT_MULTIPLE), rows)
+    out = np.zeros((round_up(features + 1, INPUT_MULTIPLE), rows), x.dtype)
     out[:features, :n] = x.T
     out[features, :n] = 1
     return out
 
 
-class Stack(Protocol):
-    """Networks of one shape that are trained and evaluated together."""
+def uniform(random: np.random.RandomState, bound: float, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Draw weights within a bound, of 24 bits each: those that torch draws with the same seed."""
+    draws = random.randint(2**24, size=shape, dtype=np.uint32) * 2.0**-23
+    return ((draws - 1) * float(np.float32(bound))).astype(np.float32)
 
-    parameters: Tensor  # flat parameters of all members
-    gradient: Tensor  # laid out like `parameters`
 
-    def __len__(self) -> int:
-        """Return the number of members."""
+class Workspace(Protocol):
+    """Buffers of one computation of a stack. Its results are overwritten by its next call of the same kind."""
 
-    def views(self, flat: Tensor) -> list[Tensor]:
-        """Return views (member, ...), one per layer, of a buffer laid out like `parameters`."""
+    gradient: Array  # laid out like the parameters of the stack
 
-    def forward(self, x: Tensor, *, training: bool = False, reuse: bool = False) -> Tensor:
-        """Compute the outputs (member, row) or (member, output, row) for inputs (table, feature, row).
+    @property
+    def stack(self) -> Stack:
+        """The networks."""
 
-        With `training`, keep what `backward` needs. With `reuse`, the result may be overwritten by the next call.
-        Without both, nothing in the stack changes, so any number of threads may call this.
+    def forward(self, x: Array, *, training: bool = False) -> Array:
+        """Compute the outputs (member, row) for inputs (table, feature, row); `training` keeps what `backward` needs.
+
+        The members are divided evenly among the tables, in order.
         """
 
-    def backward(self, grad: Tensor) -> None:
+    def backward(self, slope: Array) -> None:
         """Compute `gradient` from the derivative of the loss by the outputs of the last training step."""
 
-    def end_training(self) -> None:
-        """Free the memory that only training needs."""
 
-    def trainable(self) -> Tensor:
+class Stack(ABC):
+    """Networks of one shape that are trained and evaluated together.
+
+    Parameters
+    ----------
+    members : int
+    shapes : sequence of tuple
+        Shapes of the parts of a network, such as the weights of its layers.
+    dtype : type
+
+    Attributes
+    ----------
+    parameters : ndarray
+        Flat parameters of all members.
+    """
+
+    def __init__(self, members: int, shapes: Sequence[tuple[int, ...]], dtype: type = np.float32) -> None:
+        self._shapes = list(shapes)
+        self._allocate(members, dtype)
+
+    def _allocate(self, members: int, dtype: Any) -> None:
+        self.members = members
+        size = members * sum(math.prod(shape) for shape in self._shapes)
+        self.parameters: Array = np.zeros(round_up(size, _FLAT), dtype)
+
+    def __len__(self) -> int:
+        return self.members
+
+    def views(self, flat: Array) -> list[Array]:
+        """Return one view (member, ...) per part of a buffer laid out like `parameters`."""
+        shapes = [(self.members, *shape) for shape in self._shapes]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        return [flat[end - math.prod(shape) : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)]
+
+    @abstractmethod
+    def trainable(self) -> Array:
         """Return a flat mask: one for every parameter that training may change, zero for the others."""
+
+    @abstractmethod
+    def workspace(self) -> Workspace:
+        """Return new buffers for a training or an evaluation."""
+
+    def forward(self, x: Array) -> Array:
+        """Compute the outputs for inputs (table, feature, row) in new memory; any number of threads may call this."""
+        return self.workspace().forward(x)
 
     def take(self, members: Sequence[int]) -> Self:
         """Return a new stack with copies of some members, in this order. Members may repeat."""
+        return self._copy(list(members), self.parameters.dtype)
 
-    def to(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> Self:
-        """Return a copy of the stack in another precision or on another device."""
+    def to(self, dtype: type) -> Self:
+        """Return a copy of the stack in another precision."""
+        return self._copy(list(range(self.members)), dtype)
+
+    def _copy(self, members: list[int], dtype: Any) -> Self:
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out._allocate(len(members), dtype)
+        for new, old in zip(out.views(out.parameters), self.views(self.parameters), strict=True):
+            new[:] = old[members]
+        return out
 
 
 def threads_for(stacks: Iterable[Stack], rows: int) -> AbstractContextManager[None]:
-    """Limit OpenMP to one thread if a forward pass of the stacks on this number of rows is small.
+    """Limit matrix products to one thread if a forward pass of the stacks on this number of rows is small.
 
     A forward pass takes about one multiply-add per parameter and row. Below the threshold, waiting for another thread
     may take longer than the operation itself.
-
-    Examples
-    --------
-    >>> from recuse.engine.mlp import StackedMLP
-    >>> with threads_for([StackedMLP(seeds=[0], inputs=4)], rows=1024):
-    ...     torch.get_num_threads()
-    1
     """
-    multiply_adds = rows * sum(stack.parameters.numel() for stack in stacks)
-    return one_thread() if multiply_adds < _MAX_SMALL else nullcontext()
+    multiply_adds = rows * sum(stack.parameters.size for stack in stacks)
+    return one_blas_thread() if multiply_adds < _MAX_SMALL else nullcontext()
 
 
 def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -135,7 +182,7 @@ def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Returns
     -------
-    array of shape (member, row), or (member, output, row) with several outputs
+    array of shape (output, row)
 
     Examples
     --------
@@ -143,10 +190,9 @@ def outputs(stack: Stack, features: NDArray[np.float64]) -> NDArray[np.float64]:
     >>> outputs(StackedMLP(seeds=[0, 1, 2], inputs=4), np.zeros((10, 4))).shape
     (3, 10)
     """
-    blocks = []
-    with threads_for([stack], min(len(features), _BLOCK)):
-        table = torch.as_tensor(features).to(stack.parameters)
-        for block in torch.split(table, _BLOCK):
-            x = with_bias(block, pad_rows(len(block)))[None]
-            blocks.append(stack.forward(x)[..., : len(block)].to("cpu", torch.float64))
-        return torch.cat(blocks, dim=-1).numpy()
+    table, blocks = np.asarray(features, stack.parameters.dtype), []
+    with threads_for([stack], min(len(table), _BLOCK)), np.errstate(all="ignore"):
+        for start in range(0, max(len(table), 1), _BLOCK):
+            block = table[start : start + _BLOCK]
+            blocks.append(stack.forward(with_bias(block, pad_rows(len(block)))[None])[:, : len(block)])
+    return np.concatenate(blocks, axis=1, dtype=np.float64)

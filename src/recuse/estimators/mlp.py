@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 
 from recuse import losses
 from recuse.engine.batches import Table
 from recuse.engine.best_epoch import Trained
-from recuse.engine.loop import train_regressors
 from recuse.engine.members import Member
-from recuse.engine.mlp import StackedMLP
-from recuse.engine.plan import Networks, Plan
+from recuse.engine.regressors import train_regressors
+from recuse.engine.schedule import Plan
 from recuse.engine.stack import outputs
 from recuse.estimators.base import CheckedRegressor
 from recuse.estimators.rate_search import (
@@ -29,6 +26,7 @@ from recuse.estimators.rate_search import (
     engine_table,
     learning_rates,
     member_seeds,
+    of_equal_length,
     report_diverged,
     without_outliers,
 )
@@ -50,8 +48,7 @@ class StackedMLPRegressor(CheckedRegressor):
     """An ensemble of small ReLU networks, trained on the squared error or another loss.
 
     All members are trained at once, with every learning rate. The validation loss chooses the epoch of each training
-    and the learning rate of each member. The prediction is the mean over the members. With several targets, each
-    network has one output for each target.
+    and the learning rate of each member. The prediction is the mean over the members.
 
     Parameters
     ----------
@@ -76,14 +73,12 @@ class StackedMLPRegressor(CheckedRegressor):
     unseen : {"novel", "error", "keep"}, default="novel"
         Treatment of unseen categories, new missing values and numbers far outside the training range: encode the
         first two as missing and clip the last, raise a ValueError for the first two, or use cells as they are.
-    device : str, default="cpu"
     verbose : bool, default=False
         Show a progress bar.
     decay : bool, default=False
         Lower the learning rates to zero, along half a cosine over the epochs; fewer epochs are then enough.
     loss : str or TargetLoss, default="squared"
-        Loss to minimise: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`. For several
-        targets, its unweighted mean over them.
+        Loss to minimise: "squared", "absolute", "huber:1.35", "pinball:0.9", ...; see `recuse.losses`.
     drop_outliers : bool, default=False
         Leave out members whose validation loss is further above the median than the lowest is below it. High learning
         rates ruin a network now and then.
@@ -115,8 +110,6 @@ class StackedMLPRegressor(CheckedRegressor):
     True
     """
 
-    _several_targets = True
-
     def __init__(
         self,
         hidden: Sequence[int] = (20, 30, 10),
@@ -130,7 +123,6 @@ class StackedMLPRegressor(CheckedRegressor):
         scale_target: bool | Literal["centre"] = True,
         sort_rows: bool = True,
         unseen: Unseen = "novel",
-        device: str = "cpu",
         verbose: bool = False,
         decay: bool = False,
         loss: LossLike = "squared",
@@ -146,7 +138,6 @@ class StackedMLPRegressor(CheckedRegressor):
         self.scale_target = scale_target
         self.sort_rows = sort_rows
         self.unseen = unseen
-        self.device = device
         self.verbose = verbose
         self.decay = decay
         self.loss = loss
@@ -165,7 +156,7 @@ class StackedMLPRegressor(CheckedRegressor):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
             A DataFrame may have categories and missing values.
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
         validation : tuple (X, y), optional
             Rows that choose epoch and learning rate.
@@ -208,7 +199,7 @@ class StackedMLPRegressor(CheckedRegressor):
 
         Returns
         -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        ndarray of shape (n_rows,)
         """
         return np.asarray(self.predict_members(X).mean(axis=0))
 
@@ -221,7 +212,7 @@ class StackedMLPRegressor(CheckedRegressor):
 
         Returns
         -------
-        ndarray of shape (n_members, n_rows) or (n_members, n_rows, n_outputs)
+        ndarray of shape (n_members, n_rows)
         """
         rows = self._check_new_rows(X)
         features = self.units_.features(rows)
@@ -249,15 +240,14 @@ class StackedMLPRegressor(CheckedRegressor):
         """Choose a learning rate for each member, and set the fitted attributes."""
         self.units_, rates = units, learning_rates(self.learning_rate)
         self.diverged_ = report_diverged(trained, members, len(rates), stacklevel=6)
-        loss = trained.loss.cpu()
-        chosen = best_trials(loss, rates)
+        chosen = best_trials(trained.loss, rates)
         if self.drop_outliers:
-            chosen = without_outliers(loss, chosen)
+            chosen = without_outliers(trained.loss, chosen)
         # double precision from here on: the same row gives the same answer in any batch
-        self.regressor_ = trained.regressor.take(chosen).to(torch.float64)
+        self.regressor_ = trained.regressor.take(chosen).to(np.float64)
         self.learning_rate_ = [members[trial].learning_rate for trial in chosen]
         self.best_epoch_ = trained.epoch[chosen].tolist()
-        self.validation_loss_ = float(units.loss(loss[chosen].double().numpy()).mean())
+        self.validation_loss_ = float(units.loss(trained.loss[chosen]).mean())
 
 
 @dataclass(frozen=True)
@@ -270,27 +260,21 @@ class _Prepared:
     shuffle: int
     seeds: list[int]
 
-    @property
-    def layout(self) -> tuple[int, int]:
-        """Number of inputs and outputs of the networks, which are equal in a stack."""
-        return self.units.encoder.n_features, self.units.n_outputs
-
 
 @dataclass(frozen=True)
 class _Training:
-    """A training of stacks of one layout.
+    """A training of networks of one shape.
 
     Attributes
     ----------
-    build : callable
-        Builds a stack from seeds.
+    hidden : tuple of int
     rates : sequence of float
     plan : Plan
     loss : TargetLoss
         Loss of predictions in the units of the tables.
     """
 
-    build: Callable[[Sequence[int]], StackedMLP]
+    hidden: tuple[int, ...]
     rates: Sequence[float]
     plan: Plan
     loss: TargetLoss
@@ -304,7 +288,7 @@ class _Training:
             for rate in self.rates
         ]
         tables, validation = [job[0] for job in jobs], [job[1] for job in jobs]
-        trained = train_regressors(tables, validation, members, Networks(self.build, self.build), self.plan, self.loss)
+        trained = train_regressors(tables, validation, members, self.hidden, self.plan, self.loss)
         own = len(members) // len(jobs)
         return [
             (_of_members(trained, range(start, start + own)), members[start : start + own])
@@ -315,37 +299,27 @@ class _Training:
 def _train_together(
     estimators: Sequence[StackedMLPRegressor], prepared: Sequence[_Prepared], n_jobs: int | None = None
 ) -> None:
-    """Train estimators that differ in their rows and seeds only. Those with equal layouts share a stack."""
-    for layout in dict.fromkeys(each.layout for each in prepared):
-        places = [place for place, each in enumerate(prepared) if each.layout == layout]
+    """Train estimators that differ in their rows and seeds only. Those with as many features share a stack."""
+    features = [each.units.encoder.n_features for each in prepared]
+    for count in dict.fromkeys(features):
+        places = [place for place, each in enumerate(features) if each == count]
         _train_stack([estimators[place] for place in places], [prepared[place] for place in places], n_jobs)
 
 
 def _train_stack(estimators: Sequence[StackedMLPRegressor], prepared: Sequence[_Prepared], n_jobs: int | None) -> None:
-    first, (inputs, outputs_) = estimators[0], prepared[0].layout
+    first = estimators[0]
     # the loss in the units of the engine is one for the stack, so all need the same scale of the target
     scale = float(np.mean([each.units.target_scale for each in prepared]))
     units = [replace(each.units, target_scale=scale) for each in prepared]
-    tables = _of_equal_length(
-        [engine_table(unit, each.train, each.shuffle) for unit, each in zip(units, prepared, strict=True)]
-    )
-    validation = _of_equal_length(
-        [engine_table(unit, each.held_out) for unit, each in zip(units, prepared, strict=True)]
-    )
-    jobs = list(zip(tables, validation, [each.seeds for each in prepared], strict=True))
-    build = partial(StackedMLP, inputs=inputs, hidden=tuple(first.hidden), outputs=outputs_, device=first.device)
+    tables = [engine_table(unit, each.train, each.shuffle) for unit, each in zip(units, prepared, strict=True)]
+    validation = [engine_table(unit, each.held_out) for unit, each in zip(units, prepared, strict=True)]
+    jobs = list(zip(of_equal_length(tables), of_equal_length(validation), [e.seeds for e in prepared], strict=True))
     rates = learning_rates(first.learning_rate)
     processes = min(int(effective_n_jobs(n_jobs)), len(jobs))
     with progress_bar("training", first.epochs, show=first.verbose) as report:
         on_epoch = report if processes == 1 else None  # a callable of another process could not show anything
-        plan = Plan(
-            epochs=first.epochs,
-            batch_size=first.batch_size,
-            decay=first.decay,
-            device=first.device,
-            on_epoch=on_epoch,
-        )
-        train = _Training(build, rates, plan, units[0].engine_loss)
+        plan = Plan(first.epochs, batch_size=first.batch_size, decay=first.decay, on_epoch=on_epoch)
+        train = _Training(tuple(first.hidden), rates, plan, units[0].engine_loss)
         chunks = [jobs[len(jobs) * i // processes : len(jobs) * (i + 1) // processes] for i in range(processes)]
         parts = [train(jobs)] if processes == 1 else Parallel(processes)(delayed(_in_process)(train, c) for c in chunks)
     results = [result for part in parts for result in part]
@@ -364,9 +338,3 @@ def _of_members(trained: Trained, members: range) -> Trained:
     diverged = {member - members.start: epoch for member, epoch in trained.diverged.items() if member in members}
     regressor = trained.regressor.take(members)
     return Trained(regressor, None, trained.loss[some], trained.epoch[some], trained.history[:0], diverged)
-
-
-def _of_equal_length(tables: Sequence[Table]) -> list[Table]:
-    """Pad the shorter tables with rows of weight zero."""
-    lengths = [len(table.y) for table in tables]
-    return list(tables) if len(set(lengths)) == 1 else [table.padded(max(lengths)) for table in tables]

@@ -11,11 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from torch import Tensor
 
 from recuse.engine.batches import Table
 from recuse.engine.best_epoch import Trained
@@ -36,10 +34,12 @@ __all__ = [
     "member_seeds",
     "of_equal_length",
     "report_diverged",
+    "single",
     "warn_of_diverged",
     "without_outliers",
 ]
 
+Floats = NDArray[np.float64]
 RandomStateLike = int | np.random.RandomState | Sequence[int] | None
 
 _MAX_SEED = 2**32 - 1
@@ -67,16 +67,6 @@ def check_trial_parameters(parameters: Mapping[str, Any]) -> None:
     scale = parameters.get("scale_target", True)
     known = isinstance(scale, bool) or (isinstance(scale, str) and scale == "centre")
     require(known, "scale_target", "True, False or 'centre'", scale)
-    _check_device(parameters.get("device", "cpu"))
-
-
-def _check_device(device: str) -> None:
-    """Check before training that torch can use the device."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"device must be available on this machine, got {device!r}: {reason}") from error
 
 
 def learning_rates(rates: float | Sequence[float]) -> list[float]:
@@ -132,11 +122,11 @@ def engine_table(units: Units, rows: Rows, seed: int = 0) -> Table:
     features = units.features(rows.X)
     varying_cost = units.log_cost is not None
     return Table(
-        x=_tensor(features),
-        y=_tensor((rows.y - units.target_mean) / units.target_scale),
-        weight=None if np.ptp(rows.weight) == 0 else _tensor(rows.weight),
-        cost=_tensor(units.cost(rows.cost)) if varying_cost else None,
-        rejector_x=_tensor(units.rejector_features(features, rows.cost)) if varying_cost else None,
+        x=single(features),
+        y=single((rows.y - units.target_mean) / units.target_scale),
+        weight=None if np.ptp(rows.weight) == 0 else single(rows.weight),
+        cost=single(units.cost(rows.cost)) if varying_cost else None,
+        rejector_x=single(units.rejector_features(features, rows.cost)) if varying_cost else None,
         seed=seed,
     )
 
@@ -147,12 +137,12 @@ def of_equal_length(tables: Sequence[Table]) -> list[Table]:
     return list(tables) if len(tables) == 1 else [table.padded(longest) for table in tables]
 
 
-def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
+def best_trials(loss: Floats, rates: Sequence[float]) -> list[int]:
     """Find the best learning rate of each seed by validation loss, and skip seeds whose trials all diverged.
 
     Parameters
     ----------
-    loss : Tensor of shape (trial,)
+    loss : ndarray of shape (trial,)
         All rates of the first seed, then all rates of the second, and so on.
     rates : sequence of float
 
@@ -163,38 +153,36 @@ def best_trials(loss: Tensor, rates: Sequence[float]) -> list[int]:
 
     Examples
     --------
-    >>> import torch
-    >>> best_trials(torch.tensor([3.0, 1.0, 2.0, torch.inf]), rates=(0.1, 0.01))
+    >>>     >>> best_trials(torch.tensor([3.0, 1.0, 2.0, torch.inf]), rates=(0.1, 0.01))
     [1, 2]
     """
-    best_loss, best_rate = loss.view(-1, len(rates)).min(dim=1)
-    usable = best_loss.isfinite().nonzero().flatten().tolist()
-    if not usable:
+    by_seed = loss.reshape(-1, len(rates))
+    best, usable = by_seed.argmin(axis=1), np.flatnonzero(np.isfinite(by_seed.min(axis=1)))
+    if not len(usable):
         raise ValueError(
             f"every training diverged; try a learning_rate smaller than {min(rates)}, "
             "or look for extreme values in X and y"
         )
-    return [seed * len(rates) + int(best_rate[seed]) for seed in usable]
+    return [int(seed * len(rates) + best[seed]) for seed in usable]
 
 
-def without_outliers(loss: Tensor, chosen: Sequence[int]) -> list[int]:
+def without_outliers(loss: Floats, chosen: Sequence[int]) -> list[int]:
     """Leave out trials whose validation loss is further above the median than the lowest is below it.
 
     Parameters
     ----------
-    loss : Tensor of shape (trial,)
+    loss : ndarray of shape (trial,)
     chosen : sequence of int
         Positions of the trials to compare.
 
     Examples
     --------
-    >>> import torch
-    >>> without_outliers(torch.tensor([1.0, 9.0, 1.1, 1.2, 1.3, 2.0]), chosen=[0, 2, 3, 4, 5])
+    >>>     >>> without_outliers(torch.tensor([1.0, 9.0, 1.1, 1.2, 1.3, 2.0]), chosen=[0, 2, 3, 4, 5])
     [0, 2, 3, 4]
     """
-    own = loss[list(chosen)].double()
-    median = own.quantile(0.5)  # between the two middle ones of an even number
-    allowed = (own - median <= (median - own.min()) * (1 + 1e-9)).tolist()  # both of two, in spite of rounding
+    own = loss[list(chosen)]
+    median = np.median(own)
+    allowed = own - median <= (median - own.min()) * (1 + 1e-9)  # both of two, in spite of rounding
     return [trial for trial, kept in zip(chosen, allowed, strict=True) if kept]
 
 
@@ -230,5 +218,6 @@ def warn_of_diverged(diverged: Sequence[tuple[int, float, int]], n_trainings: in
         )
 
 
-def _tensor(values: NDArray[np.float64]) -> Tensor:
-    return torch.as_tensor(values, dtype=torch.float32)
+def single(values: Floats) -> NDArray[np.float32]:
+    """Return values in single precision, as the tables of the engine have them."""
+    return np.asarray(values, np.float32)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_certificate", "save"]
 
-_LIBRARIES = ("numpy", "onnx", "scikit-learn", "torch")
+_LIBRARIES = ("numpy", "onnx", "scikit-learn")
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -77,11 +77,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _header(model: Any, emitted: Emitted) -> dict[str, Any]:
+    images = isinstance(emitted.schema, ImageSchema)
     return {
         "recuse": __version__,
-        "libraries": {name: version(name) for name in _LIBRARIES},
+        "libraries": {name: version(name) for name in (*_LIBRARIES, *(("torch",) if images else ()))},
         "estimator": type(model).__name__,
-        "schema": {"kind": "image" if isinstance(emitted.schema, ImageSchema) else "table", **asdict(emitted.schema)},
+        "schema": {"kind": "image" if images else "table", **asdict(emitted.schema)},
         "targets": {"count": 1, "names": None if model.target_name_ is None else [model.target_name_]},
         "cost": _cost(model) if not emitted.experts else {"kind": "experts", "serves_any_cost": False},
         "loss": _loss(model),

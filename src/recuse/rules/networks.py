@@ -8,7 +8,6 @@ from math import exp
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from recuse.engine.cost_range import CostRange
@@ -189,7 +188,7 @@ class RejectorInputs:
     def with_cost(self, inputs: Floats, cost: Floats) -> Floats:
         """Append the cost to the other inputs if it varies."""
         if self.cost_range is not None:
-            return np.column_stack([inputs, self.cost_range.feature(torch.as_tensor(cost)).numpy()])
+            return np.column_stack([inputs, self.cost_range.feature(cost)])
         return self.units.rejector_features(inputs, cost)
 
 
@@ -248,7 +247,7 @@ class RcRRule:
     def offset(self, cost: Floats) -> Floats:
         """Return what each cost of a range adds to the score."""
         assert self.cost_range is not None
-        return np.asarray(self.cost_range.offset(torch.as_tensor(cost)).numpy())
+        return self.cost_range.offset(cost)
 
     def predict(self, rows: Any) -> Floats:
         """Return h(x) of checked rows, the mean over the members."""

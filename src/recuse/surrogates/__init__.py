@@ -9,19 +9,18 @@ from pkgutil import iter_modules
 from recuse.surrogates.carried import CarriesSurrogates
 from recuse.surrogates.check import SurrogateReport, check
 from recuse.surrogates.losses import (
-    LossPair,
     PairFunction,
     RegretTransfer,
     Surrogate,
     SurrogateLike,
     get,
     names,
+    namespace,
     register,
 )
 
 __all__ = [
     "CarriesSurrogates",
-    "LossPair",
     "PairFunction",
     "RegretTransfer",
     "Surrogate",
@@ -30,6 +29,7 @@ __all__ = [
     "check",
     "get",
     "names",
+    "namespace",
     "register",
 ]
 

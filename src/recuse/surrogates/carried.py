@@ -27,7 +27,7 @@ class CarriesSurrogates:
     >>> class Estimator(CarriesSurrogates, BaseEstimator):
     ...     def __init__(self, surrogate="mae"):
     ...         self.surrogate = surrogate
-    >>> _ = surrogates.register("wide", lambda r: ((2 + r).relu(), (2 - r).relu()), overwrite=True)
+    >>> _ = surrogates.register("wide", lambda r: (abs(2 + r), abs(2 - r)), overwrite=True)
     >>> "wide" in Estimator("wide").__getstate__()["_surrogates"]
     True
     """

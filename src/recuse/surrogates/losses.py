@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Self, TypeAlias, final
+from typing import Any, Self, TypeAlias, TypeVar, final
 
-import torch
+import numpy as np
 from joblib import wrap_non_picklable_objects
-from torch import Tensor, sigmoid, sign
-from torch.nn.functional import relu, softplus
 
 __all__ = [
     "HINGE",
@@ -20,18 +19,32 @@ __all__ = [
     "MAE",
     "SIGMOID",
     "SQUARE",
-    "LossPair",
     "PairFunction",
     "RegretTransfer",
     "Surrogate",
     "SurrogateLike",
     "get",
     "names",
+    "namespace",
     "register",
 ]
 
-LossPair: TypeAlias = tuple[Tensor, Tensor]
-PairFunction: TypeAlias = Callable[[Tensor], LossPair]
+Scores = TypeVar("Scores")  # a numpy array or a torch tensor
+PairFunction: TypeAlias = Callable[[Any], tuple[Any, Any]]  # from scores to two of the same kind
+
+_DIFFERENCE = 1e-5  # of two scores whose losses give a slope
+
+
+def namespace(values: object) -> Any:
+    """Return the module with the functions of the array API standard for some values: torch for tensors, else numpy.
+
+    Examples
+    --------
+    >>> namespace(np.zeros(3)).__name__
+    'numpy'
+    """
+    torch = sys.modules.get("torch")  # there are no tensors unless it is imported
+    return torch if torch is not None and isinstance(values, torch.Tensor) else np
 
 
 class RegretTransfer(StrEnum):
@@ -61,21 +74,24 @@ class Surrogate:
     name : str
         Name of the loss in messages and reports.
     function : callable
-        Maps scores of any shape, dtype and device to ``(l(r, -1), l(r, +1))``, each of the same shape,
-        element by element.
+        Maps scores of any shape, as a numpy array or a torch tensor, to ``(l(r, -1), l(r, +1))``, each of the same
+        kind and shape, element by element. Operators work for both, and `namespace` gives functions of the array API
+        standard for either.
     analytic_derivative : callable, optional
-        Maps scores to ``(dl(r, -1)/dr, dl(r, +1)/dr)``. By default automatic differentiation computes them.
+        Maps scores to ``(dl(r, -1)/dr, dl(r, +1)/dr)``. By default differences of the loss in double precision.
     transfer : RegretTransfer, optional
         The proved regret transfer, if there is one.
 
     Examples
     --------
-    >>> import torch
-    >>> squared_hinge = Surrogate("squared_hinge", lambda r: ((1 + r).relu() ** 2, (1 - r).relu() ** 2))
-    >>> squared_hinge(torch.tensor([0.0, 2.0]))
-    (tensor([1., 9.]), tensor([1., 0.]))
-    >>> squared_hinge.derivative(torch.tensor([0.0, 2.0]))
-    (tensor([2., 6.]), tensor([-2., -0.]))
+    >>> def squares(r):
+    ...     xp = namespace(r)
+    ...     return xp.clip(1 + r, 0, None) ** 2, xp.clip(1 - r, 0, None) ** 2
+    >>> squared_hinge = Surrogate("squared_hinge", squares)
+    >>> squared_hinge(np.array([0.0, 2.0]))
+    (array([1., 9.]), array([1., 0.]))
+    >>> [slope.round(6).tolist() for slope in squared_hinge.derivative(np.array([0.0, 2.0]))]
+    [[2.0, 6.0], [-2.0, 0.0]]
     """
 
     name: str
@@ -83,23 +99,24 @@ class Surrogate:
     analytic_derivative: PairFunction | None = None
     transfer: RegretTransfer | None = None
 
-    def __call__(self, r: Tensor) -> LossPair:
+    def __call__(self, r: Any) -> tuple[Any, Any]:
         """Give (l(r, -1), l(r, +1)): the loss if label -1 is right, and the loss if label +1 is right."""
-        return _as_pair(self.function(r), r, f"surrogate {self.name!r}")
+        return _as_pair(self.function, r, f"surrogate {self.name!r}")
 
-    def derivative(self, r: Tensor) -> LossPair:
-        """Give (dl(r, -1)/dr, dl(r, +1)/dr), with torch's choice of subgradient at a kink."""
+    def derivative(self, r: Any) -> tuple[Any, Any]:
+        """Give (dl(r, -1)/dr, dl(r, +1)/dr); at a kink, a slope between those on both sides."""
         if self.analytic_derivative is None:
-            return self.autograd_derivative(r)
-        return _as_pair(self.analytic_derivative(r), r, f"derivative of surrogate {self.name!r}")
+            return self.differences(r)
+        return _as_pair(self.analytic_derivative, r, f"derivative of surrogate {self.name!r}")
 
-    def autograd_derivative(self, r: Tensor) -> LossPair:
-        """Differentiate the loss itself, also under ``torch.no_grad`` and ``torch.inference_mode``."""
-        # the clone leaves inference mode: an inference tensor can never require a gradient
-        with torch.inference_mode(False), torch.enable_grad():
-            scores = r.detach().clone().requires_grad_()
-            accepted, rejected = self(scores)
-            return _slope(accepted, scores), _slope(rejected, scores)
+    def differences(self, r: Any) -> tuple[Any, Any]:
+        """Give the slopes between scores just above and just below r."""
+        xp = namespace(r)
+        dtype, scores = xp.asarray(r).dtype, xp.asarray(r, dtype=xp.float64)
+        above, below = self(scores + _DIFFERENCE), self(scores - _DIFFERENCE)
+        slopes = ((high - low) / (2 * _DIFFERENCE) for high, low in zip(above, below, strict=True))
+        accepted, rejected = (xp.asarray(slope, dtype=dtype) for slope in slopes)
+        return accepted, rejected
 
     def __reduce__(self) -> tuple[Callable[[_Fields], Surrogate], tuple[_Fields]]:
         fields = (self.name, self.function, self.analytic_derivative, self.transfer)
@@ -116,21 +133,24 @@ def _from_fields(fields: _Fields) -> Surrogate:
     return Surrogate(*fields)
 
 
-def _slope(loss: Tensor, scores: Tensor) -> Tensor:
-    if not loss.requires_grad:  # a constant loss has no graph
-        return torch.zeros_like(scores)
-    # element i of the loss depends on score i alone, so the gradient of the sum holds every slope
-    (slope,) = torch.autograd.grad(loss.sum(), scores, retain_graph=True, allow_unused=True, materialize_grads=True)
-    return slope
-
-
-def _as_pair(pair: object, r: Tensor, what: str) -> LossPair:
+def _as_pair(function: PairFunction, r: Any, what: str) -> tuple[Any, Any]:
+    tensors = namespace(r) is not np
+    r = r if tensors else np.asarray(r)
+    try:
+        pair: object = function(r)
+    except (AttributeError, RuntimeError, TypeError) as error:
+        raise TypeError(
+            f"{what} must take numpy arrays, to train the networks of tables, and torch tensors, for RejectionLoss, "
+            f"but it fails for {'a tensor' if tensors else 'an array'}: {error}. "
+            "Use operators and the functions of recuse.surrogates.namespace(r)"
+        ) from error
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         found = f"{len(pair)} values" if isinstance(pair, tuple | list) else type(pair).__name__
-        raise TypeError(f"{what} must return a pair of tensors (for label -1, for label +1), got {found}")
+        raise TypeError(f"{what} must return a pair (for label -1, for label +1), got {found}")
     for label, part in zip(("-1", "+1"), pair, strict=True):
-        if not isinstance(part, Tensor):
-            raise TypeError(f"{what} must return tensors, got {type(part).__name__} for label {label}")
+        if not isinstance(part, namespace(r).Tensor if tensors else np.ndarray | np.generic):
+            kind = "tensors for tensors" if tensors else "arrays for arrays"
+            raise TypeError(f"{what} must return {kind}, got {type(part).__name__} for label {label}")
         if part.shape != r.shape:
             raise ValueError(
                 f"{what} must keep the shape of the scores {tuple(r.shape)}, got {tuple(part.shape)} for label {label}"
@@ -141,49 +161,61 @@ def _as_pair(pair: object, r: Tensor, what: str) -> LossPair:
 
 # softplus is linear from this score on; the difference, exp(-40), is below the precision of float64
 _LINEAR_FROM = 40.0
+_LARGEST_EXPONENT = 80.0  # its exponential is finite in single precision
 
 
-def _mae(r: Tensor) -> LossPair:
-    return (r + 1).abs(), (r - 1).abs()
+def _mae(r: Any) -> tuple[Any, Any]:
+    return abs(r + 1), abs(r - 1)
 
 
-def _mae_derivative(r: Tensor) -> LossPair:
-    return sign(r + 1), sign(r - 1)
+def _mae_derivative(r: Any) -> tuple[Any, Any]:
+    xp = namespace(r)
+    return xp.sign(r + 1), xp.sign(r - 1)
 
 
-def _hinge(r: Tensor) -> LossPair:
-    return relu(1 + r), relu(1 - r)
+def _hinge(r: Any) -> tuple[Any, Any]:
+    xp = namespace(r)
+    return xp.clip(1 + r, 0, None), xp.clip(1 - r, 0, None)
 
 
-def _hinge_derivative(r: Tensor) -> LossPair:
-    # a clamped sign is more than twice as fast as comparing and casting
-    return sign(r + 1).clamp_(min=0), sign(r - 1).clamp_(max=0)
+def _hinge_derivative(r: Any) -> tuple[Any, Any]:
+    xp = namespace(r)
+    return xp.clip(xp.sign(r + 1), 0, None), xp.clip(xp.sign(r - 1), None, 0)
 
 
-def _square(r: Tensor) -> LossPair:
-    return (r + 1).square(), (r - 1).square()
+def _square(r: Any) -> tuple[Any, Any]:
+    return (r + 1) ** 2, (r - 1) ** 2
 
 
-def _square_derivative(r: Tensor) -> LossPair:
-    doubled = 2 * r
-    return doubled + 2, doubled - 2
+def _square_derivative(r: Any) -> tuple[Any, Any]:
+    return 2 * r + 2, 2 * r - 2
 
 
-def _logistic(r: Tensor) -> LossPair:
-    return softplus(r, threshold=_LINEAR_FROM), softplus(-r, threshold=_LINEAR_FROM)
+def _logistic(r: Any) -> tuple[Any, Any]:
+    return _softplus(r), _softplus(-r)
 
 
-def _logistic_derivative(r: Tensor) -> LossPair:
+def _softplus(r: Any) -> Any:
+    xp = namespace(r)
+    return xp.log1p(xp.exp(xp.clip(r, None, _LINEAR_FROM))) + xp.clip(r - _LINEAR_FROM, 0, None)
+
+
+def _logistic_derivative(r: Any) -> tuple[Any, Any]:
     # the second is sigmoid(r) - 1, which in float32 cancels to 0 from r = 17 on
-    return sigmoid(r), sigmoid(-r).neg()
+    return _logistic_function(r), -_logistic_function(-r)
 
 
-def _sigmoid(r: Tensor) -> LossPair:
-    return sigmoid(r), sigmoid(-r)
+def _logistic_function(r: Any) -> Any:
+    xp = namespace(r)
+    return 1 / (1 + xp.exp(xp.clip(-r, None, _LARGEST_EXPONENT)))
 
 
-def _sigmoid_derivative(r: Tensor) -> LossPair:
-    slope = sigmoid(r) * sigmoid(-r)
+def _sigmoid(r: Any) -> tuple[Any, Any]:
+    return _logistic_function(r), _logistic_function(-r)
+
+
+def _sigmoid_derivative(r: Any) -> tuple[Any, Any]:
+    slope = _logistic_function(r) * _logistic_function(-r)
     return slope, -slope
 
 
@@ -223,9 +255,8 @@ def get(surrogate: SurrogateLike) -> Surrogate:
 
     Examples
     --------
-    >>> import torch
-    >>> get("mae")(torch.tensor([0.5]))
-    (tensor([1.5000]), tensor([0.5000]))
+    >>> get("mae")(np.array([0.5]))
+    (array([1.5]), array([0.5]))
     """
     if isinstance(surrogate, Surrogate):
         return surrogate
@@ -266,19 +297,18 @@ def register(
     name : str
         A new name; the names of the paper's five losses are fixed.
     function : callable
-        Maps scores to ``(l(r, -1), l(r, +1))``, element by element.
+        Maps scores to ``(l(r, -1), l(r, +1))``, element by element; see `Surrogate`.
     derivative : callable, optional
-        Maps scores to the two slopes. By default automatic differentiation computes them.
+        Maps scores to the two slopes. By default differences of the loss.
     overwrite : bool, default=False
         Replace the loss that is registered under this name, if there is one.
 
     Examples
     --------
-    >>> import torch
-    >>> register("exponential", lambda r: (torch.exp(r), torch.exp(-r)), overwrite=True).name
+    >>> register("exponential", lambda r: (namespace(r).exp(r), namespace(r).exp(-r)), overwrite=True).name
     'exponential'
-    >>> get("exponential")(torch.zeros(1))
-    (tensor([1.]), tensor([1.]))
+    >>> get("exponential")(np.zeros(1))
+    (array([1.]), array([1.]))
     """
     if not isinstance(name, str) or not name:
         raise ValueError(f"name must be a non-empty string, got {name!r}")

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from recuse.costs import is_constant
 from recuse.engine.batches import Table
 from recuse.engine.best_epoch import Trained
 from recuse.engine.cost_range import CostRange
-from recuse.engine.loop import train_regressors, train_rejectors
 from recuse.engine.members import Member
-from recuse.engine.mlp import StackedMLP
 from recuse.engine.pairs import train_pairs
-from recuse.engine.plan import Networks, Plan
+from recuse.engine.regressors import train_regressors
+from recuse.engine.rejectors import train_rejectors
+from recuse.engine.schedule import Plan
 from recuse.engine.stack import Stack
-from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length
+from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length, single
 from recuse.surrogates import SurrogateLike, get
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
@@ -150,10 +148,8 @@ class PairTraining:
         neither cost nor surrogate, so the aims share it.
         """
         members = [member for aim in aims for member in self._members(units, aim, self.seeds)]
-        n_features = units.encoder.n_features
-        networks = Networks(self._builder(n_features), self._builder(n_features + (units.log_cost is not None)))
         tables, validation = [engine_table(units, train, self.shuffle)], [engine_table(units, held_out)]
-        trained = train_pairs(tables, validation, members, networks, self._plan, units.engine_loss)
+        trained = train_pairs(tables, validation, members, self.hidden, self._plan, units.engine_loss)
         per_aim = len(members) // len(aims)
         return [
             self._choose(trained, members, [range(first, first + per_aim)]) for first in range(0, len(members), per_aim)
@@ -169,9 +165,8 @@ class PairTraining:
         ]
         tables = [engine_table(units, rows, derived_seed(self.shuffle, fold)) for fold, (rows, _) in enumerate(folds)]
         validation = of_equal_length([engine_table(units, held_out) for _, held_out in folds])
-        build = self._builder(units.encoder.n_features)
         trained = train_regressors(
-            of_equal_length(tables), validation, members, Networks(build, build), self._plan, units.engine_loss
+            of_equal_length(tables), validation, members, self.hidden, self._plan, units.engine_loss
         )
         per_fold = len(members) // len(folds)
         groups = [range(first, first + per_fold) for first in range(0, len(members), per_fold)]
@@ -194,16 +189,13 @@ class PairTraining:
         tables, validation = (
             of_equal_length([self._error_table(each) for each in part]) for part in zip(*folds, strict=True)
         )
-        build, plan = self._builder(folds[0][0].inputs.shape[1]), self._plan.after(self.epochs)
-        trained = train_rejectors(tables, validation, members, build, plan, cost_range)
+        plan = self._plan.after(self.epochs)
+        trained = train_rejectors(tables, validation, members, self.hidden, plan, cost_range)
         return self._choose(trained, members, [range(len(members))])
 
     @property
     def _plan(self) -> Plan:
         return Plan(self.epochs, self.slow_start, self.batch_size, on_epoch=self.on_epoch)
-
-    def _builder(self, inputs: int) -> Callable[[Sequence[int]], Stack]:
-        return partial(StackedMLP, inputs=inputs, hidden=tuple(self.hidden))
 
     def _members(self, units: Units, aim: Aim, seeds: Sequence[int]) -> list[Member]:
         cost = 1.0 if aim.cost is None else float(units.cost(np.array(aim.cost)))
@@ -211,25 +203,22 @@ class PairTraining:
         return [Member(seed, rate, cost, surrogate) for seed in seeds for rate in self.rates]
 
     def _error_table(self, errors: ErrorRows) -> Table:
-        columns = (errors.inputs, errors.error, errors.weight, errors.cost)
-        x, y, weight, cost = (None if c is None else torch.as_tensor(c, dtype=torch.float32) for c in columns)
-        assert x is not None
-        assert y is not None
-        return Table(x, y, weight, cost, seed=self.shuffle)
+        cost = None if errors.cost is None else single(errors.cost)
+        return Table(single(errors.inputs), single(errors.error), single(errors.weight), cost, seed=self.shuffle)
 
     def _choose(self, trained: Trained, members: Sequence[Member], groups: Sequence[range]) -> Chosen:
         """Choose the learning rate of each seed; each group of trials must have one that did not diverge."""
         by_group = [[group[trial] for trial in best_trials(trained.loss[list(group)], self.rates)] for group in groups]
         kept, trials = [trial for group in by_group for trial in group], [trial for group in groups for trial in group]
         # In double precision, the result of a row does not depend on its batch.
-        stacks = [s.take(kept).to(torch.float64) for s in (trained.regressor, trained.rejector) if s is not None]
+        stacks = [s.take(kept).to(np.float64) for s in (trained.regressor, trained.rejector) if s is not None]
         return Chosen(
             tuple(stacks),
             tuple(len(group) for group in by_group),
             learning_rate=[members[trial].learning_rate for trial in kept],
             best_epoch=trained.epoch[kept].tolist(),
-            loss=trained.loss[kept].double().numpy(),
-            history=trained.history[:, kept].double().numpy(),
+            loss=trained.loss[kept],
+            history=trained.history[:, kept],
             diverged=[
                 (trials.index(trial) // len(self.rates), members[trial].learning_rate, epoch)
                 for trial, epoch in sorted(trained.diverged.items())

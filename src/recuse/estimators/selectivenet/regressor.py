@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -16,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from recuse import losses, metrics
 from recuse.costs import Cost
-from recuse.engine.loop import SelectivelyTrained, train_selective
-from recuse.engine.objectives.selective import SelectiveMember
-from recuse.engine.plan import SelectivePlan
+from recuse.engine.schedule import SelectivePlan
+from recuse.engine.selective import SelectivelyTrained, SelectiveMember, train_selective
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.rate_search import check_trial_parameters, divide, draw_seeds, engine_table
@@ -83,7 +80,6 @@ class SelectiveNetRegressor(RejectingRegressor):
         Show a progress bar.
     scale_target : bool, default=True
         Train on the standardised target; all results are in the user's units.
-    device : str, default="cpu"
     unseen : {"novel", "error", "keep"}, default="novel"
         With "novel", a row is rejected if it has a category or a missing value that did not occur in training, or a
         number far outside the training range. With "error", such rows raise an error; "keep" does not clip numbers. See
@@ -142,7 +138,6 @@ class SelectiveNetRegressor(RejectingRegressor):
         verbose: bool = False,
         *,
         scale_target: bool = True,
-        device: str = "cpu",
         unseen: Unseen = "novel",
         loss: LossLike = "squared",
     ) -> None:
@@ -161,7 +156,6 @@ class SelectiveNetRegressor(RejectingRegressor):
         self.random_state = random_state
         self.verbose = verbose
         self.scale_target = scale_target
-        self.device = device
         self.unseen = unseen
         self.loss = loss
 
@@ -244,13 +238,6 @@ class SelectiveNetRegressor(RejectingRegressor):
         return train, held_out
 
     def _train(self, units: Units, train: Rows, seeds: Sequence[int], shuffle: int) -> SelectivelyTrained:
-        build = partial(
-            StackedSelectiveNet,
-            inputs=units.encoder.n_features,
-            hidden=tuple(self.hidden),
-            selection_hidden=self.selection_hidden,
-            device=self.device,
-        )
         rate = float(self.learning_rate)
         members = [SelectiveMember(seed, rate, coverage) for coverage in self._coverages() for seed in seeds]
         with progress_bar("training", self.epochs, show=self.verbose) as report:
@@ -261,10 +248,10 @@ class SelectiveNetRegressor(RejectingRegressor):
                 alpha=self.alpha,
                 lam=self.lam,
                 loss=units.engine_loss,
-                device=self.device,
                 on_epoch=report,
             )
-            return train_selective([engine_table(units, train, shuffle)], members, build, plan)
+            table = engine_table(units, train, shuffle)
+            return train_selective([table], members, self.hidden, self.selection_hidden, plan)
 
     def _coverages(self) -> tuple[float, ...]:
         return _GRID if self.coverage is None else (float(self.coverage),)
@@ -272,7 +259,7 @@ class SelectiveNetRegressor(RejectingRegressor):
     def _converged(self, trained: SelectivelyTrained) -> tuple[StackedSelectiveNet, Floats]:
         """Return the networks that did not diverge, with their coverages, and warn about the others."""
         coverages = np.repeat(self._coverages(), self.n_members)
-        self.history_ = trained.history.cpu().double().numpy()
+        self.history_ = trained.history
         self.diverged_ = [
             (float(coverages[training]), training % self.n_members, epoch)
             for training, epoch in sorted(trained.diverged.items())
@@ -291,7 +278,7 @@ class SelectiveNetRegressor(RejectingRegressor):
             )
         converged = [training for training in range(len(coverages)) if training not in trained.diverged]
         # double precision for predictions, so that a row gets the same result in any batch
-        return trained.stack.take(converged).to(torch.float64), coverages[converged]
+        return trained.stack.take(converged).to(np.float64), coverages[converged]
 
     def _calibrate(self, units: Units, network: StackedSelectiveNet, coverages: Floats, held_out: Rows) -> None:
         """Choose the networks and thresholds, and measure them on the validation rows."""

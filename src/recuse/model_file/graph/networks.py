@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recuse.engine.mlp import StackedMLP
-from recuse.engine.selectivenet import StackedSelectiveNet
+from recuse.engine.selectivenet import EPSILON, StackedSelectiveNet
 from recuse.engine.stack import Stack
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.model_file.errors import ConversionError
@@ -19,9 +19,6 @@ from recuse.model_file.graph.preprocessing import standardised
 __all__ = ["in_target_units", "member_predictions", "selective_heads", "stack_outputs", "stack_outputs_at"]
 
 Floats = NDArray[np.float64]
-
-# The default of torch.nn.functional.batch_norm.
-_BATCH_NORM_EPSILON = 1e-5
 
 
 def stack_outputs(stack: Stack, x: Value) -> Value:
@@ -49,11 +46,10 @@ def _layers(stack: Stack) -> list[Floats]:
     """
     if not isinstance(stack, StackedMLP):
         raise ConversionError(f"{type(stack).__name__} cannot be saved in a model file")
-    widths = (stack.inputs, *stack.hidden, stack.outputs)
-    weights = [view.double().cpu().numpy() for view in stack.views(stack.parameters)]
+    weights = [view.astype(np.float64) for view in stack.views(stack.parameters)]
     layers = [
         weight[:, :out, : into + 1].transpose(0, 2, 1)
-        for weight, (into, out) in zip(weights, pairwise(widths), strict=True)
+        for weight, (into, out) in zip(weights, pairwise(stack.widths), strict=True)
     ]
     return [*(_with_unit(layer) for layer in layers[:-1]), layers[-1]]
 
@@ -81,7 +77,7 @@ def selective_heads(stack: StackedSelectiveNet, x: Value) -> tuple[Value, Value]
     """Return the predictions and the selections (member, row, 1) of SelectiveNets."""
     if not isinstance(stack, StackedSelectiveNet):
         raise ConversionError(f"{type(stack).__name__} cannot be saved in a model file")
-    layers = [[part.double().cpu().numpy() for part in layer] for layer in stack._layers(stack.parameters)]
+    layers = [[part.astype(np.float64) for part in layer] for layer in stack.layers(stack.parameters)]
     signal = x
     for layer in layers[:-3]:
         signal = _normalised(signal, layer)
@@ -95,7 +91,7 @@ def selective_heads(stack: StackedSelectiveNet, x: Value) -> tuple[Value, Value]
 def _normalised(signal: Value, layer: list[Floats]) -> Value:
     """Apply a linear layer and batch norm, which together are one linear layer, and ReLU."""
     weight, scale, shift, mean, variance = layer
-    factor = scale / np.sqrt(variance + _BATCH_NORM_EPSILON)  # (member, out)
+    factor = scale / np.sqrt(variance + EPSILON)  # (member, out)
     folded = (weight * factor[:, :, None]).transpose(0, 2, 1)
     return (signal @ folded + (shift - mean * factor)[:, None, :]).unary("Relu")
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from scipy.optimize import minimize_scalar
 
 from recuse.estimators.auto.models.risk_network import LogRatio, RiskNetwork
@@ -20,13 +19,9 @@ class TestLoss:
     @pytest.mark.parametrize("residual", [-6.0, -1.5, 0.0, 0.7, 5.0])
     @pytest.mark.parametrize("scale", [1.0, 2.5])
     def test_the_slope_is_that_of_the_loss(self, residual, scale):
-        loss, place = LogRatio(scale), torch.tensor(residual, dtype=torch.float64, requires_grad=True)
-        loss(place).backward()
-        assert loss.slope(np.array([residual]), 3.0)[0] == pytest.approx(3 * float(place.grad))
-
-    def test_arrays_and_tensors_give_the_same(self):
-        residual = np.linspace(-7, 7, 15)
-        np.testing.assert_allclose(LogRatio(0.5)(residual), LogRatio(0.5)(torch.as_tensor(residual)).numpy())
+        loss = LogRatio(scale)
+        below, above = loss(np.array([residual - 1e-6, residual + 1e-6]))
+        assert loss.slope(np.array([residual]), 3.0)[0] == pytest.approx(3 * (above - below) / 2e-6, rel=1e-6, abs=1e-6)
 
     def test_the_best_constant_is_the_mean(self):
         error = np.random.RandomState(0).exponential(size=1000)

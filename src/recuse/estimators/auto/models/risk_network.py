@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Self, final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from torch import Tensor
 
 from recuse.estimators.auto.models.expanded_features import ExpandedFeatures, Expansion
 from recuse.estimators.joint_fits import Rows, fit_all
 from recuse.estimators.mlp import StackedMLPRegressor
-from recuse.losses import TargetLoss, Values
+from recuse.losses import TargetLoss
 
 __all__ = ["LogRatio", "RiskNetwork"]
 
@@ -50,16 +48,16 @@ class LogRatio(TargetLoss):
 
     scale: float = 1.0
 
-    def __call__(self, residual: Values) -> Values:
+    def __call__(self, residual: Floats) -> Floats:
         """Return exp(-d) + d - 1, where d is the residual in natural logarithms."""
         d = residual * self.scale
         near = d.clip(min=-_MAX_LOG_RATIO)
-        return _exp(-near) * (1 + near - d) + d - 1
+        return np.asarray(np.exp(-near) * (1 + near - d) + d - 1)
 
-    def slope(self, residual: Values, weight: Values | float = 1.0) -> Values:
+    def slope(self, residual: Floats, weight: Floats | float = 1.0) -> Floats:
         """Return 1 - exp(-d) times the weight."""
         near = (residual * self.scale).clip(min=-_MAX_LOG_RATIO)
-        return (1 - _exp(-near)) * (weight * self.scale)
+        return np.asarray((1 - np.exp(-near)) * (weight * self.scale))
 
     def scaled(self, scale: float) -> LogRatio:
         """Return the loss of residuals in units of the scale."""
@@ -177,7 +175,3 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         logarithms = self.networks_.regressor_.predict_members(self.networks_.inputs(np.asarray(X)))
         with np.errstate(over="ignore"):  # of an unusual row
             return np.asarray(np.exp(logarithms).mean(axis=0))
-
-
-def _exp(values: Values) -> Values:
-    return torch.exp(values) if isinstance(values, Tensor) else np.exp(values)

@@ -1,1 +1,0 @@
-"""Objectives that the epoch loop minimises for all members of a stack at once."""
