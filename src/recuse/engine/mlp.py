@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from recuse.engine.stack import INPUT_MULTIPLE, Array, Stack, pad_rows, round_up, uniform
+from recuse.engine.stack import INPUT_MULTIPLE, Array, Stack, round_up, uniform
 
 __all__ = ["MLPWorkspace", "StackedMLP"]
 
-_WIDTH = 4  # widths are padded so that every product runs on whole vector registers; see benchmarks/engine.py
+# Widths and blocks of rows are padded so that every product runs on whole vector registers; see benchmarks/engine.py.
+_WIDTH, _ROWS = 4, 16
 # Multiply-adds of a product with a matrix and with a vector that OpenBLAS computes in the calling thread.
 _MOST_OF_MATRIX, _MOST_OF_VECTOR = 262_144, 9_215
 
@@ -137,7 +138,7 @@ class MLPWorkspace:
 
     def _allocate(self, rows: int) -> None:
         count = -(-rows // self._block_rows())
-        size = pad_rows(-(-rows // count))
+        size = round_up(-(-rows // count), _ROWS)
         members, kind = len(self.stack), self.gradient.dtype
         widths = [weight.shape[1] for weight in self._weights[:-1]]
         scores = self._scores[rows] = np.empty((members, 1, rows), kind)
@@ -158,7 +159,7 @@ class MLPWorkspace:
             (_MOST_OF_VECTOR if out == 1 else _MOST_OF_MATRIX) // (out * into)
             for _, out, into in (weight.shape for weight in self._weights)
         )
-        return max(int(most) - int(most) % pad_rows(1), pad_rows(1))
+        return max(int(most) // _ROWS * _ROWS, _ROWS)
 
 
 def _by_table(members: Array, tables: int) -> Array:
