@@ -111,7 +111,7 @@ def test_versions_with_different_losses_have_no_common_estimate(tmp_path, loaded
     with ReviewQueue.open(path, audit_share=1.0) as queue:
         answer_all(queue, record(queue, loaded, table), table)
         (before,) = queue.summary()["models"]
-        queue._connection.execute("INSERT INTO models VALUES (9, 'rooms', 'new', 'absolute', '{}', '[]')")
+        queue._connection.execute("INSERT INTO models VALUES (9, 'rooms', 'new', 'absolute', NULL)")
         (model,) = queue.summary()["models"]
     assert before["estimates"]["accepted_loss"]["value"] is not None
     assert model["loss"] == "absolute, squared"

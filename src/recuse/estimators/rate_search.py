@@ -153,7 +153,7 @@ def best_trials(loss: Floats, rates: Sequence[float]) -> list[int]:
 
     Examples
     --------
-    >>>     >>> best_trials(torch.tensor([3.0, 1.0, 2.0, torch.inf]), rates=(0.1, 0.01))
+    >>> best_trials(np.array([3.0, 1.0, 2.0, np.inf]), rates=(0.1, 0.01))
     [1, 2]
     """
     by_seed = loss.reshape(-1, len(rates))
@@ -177,7 +177,7 @@ def without_outliers(loss: Floats, chosen: Sequence[int]) -> list[int]:
 
     Examples
     --------
-    >>>     >>> without_outliers(torch.tensor([1.0, 9.0, 1.1, 1.2, 1.3, 2.0]), chosen=[0, 2, 3, 4, 5])
+    >>> without_outliers(np.array([1.0, 9.0, 1.1, 1.2, 1.3, 2.0]), chosen=[0, 2, 3, 4, 5])
     [0, 2, 3, 4]
     """
     own = loss[list(chosen)]
