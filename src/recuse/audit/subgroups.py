@@ -283,7 +283,7 @@ def groups(
     Notes
     -----
     The intervals of rates are those of Clopper and Pearson. Those of means are corrected for skewness, see
-    `recuse.audit.significance.mean_interval`. Intervals are not adjusted for the number of groups.
+    ``recuse.audit.significance.mean_interval``. Intervals are not adjusted for the number of groups.
 
     Where costs differ between rows, a group with lower costs is rejected more often even by a perfect model.
 
