@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-__all__ = ["lazy_names"]
-
 
 def lazy_names(
     package: str, sources: Mapping[str, str], modules: Iterable[str] = ()

@@ -17,8 +17,6 @@ from recuse.tabular.folds import Split
 from recuse.tabular.rows import is_constant_target
 from recuse.threads import one_thread
 
-__all__ = ["CrossFitted", "FoldFits", "MeanOfRepeats", "RepeatedFits", "Sample", "cross_fit", "first_division", "refit"]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 

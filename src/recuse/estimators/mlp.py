@@ -37,8 +37,6 @@ from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.threads import one_thread
 
-__all__ = ["StackedMLPRegressor"]
-
 Floats = NDArray[np.float64]
 
 _COST = 1.0  # not used by a regressor without rejection

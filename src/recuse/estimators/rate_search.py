@@ -23,22 +23,6 @@ from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 from recuse.validation import is_count, is_rate, require
 
-__all__ = [
-    "RandomStateLike",
-    "best_trials",
-    "check_trial_parameters",
-    "divide",
-    "draw_seeds",
-    "engine_table",
-    "learning_rates",
-    "member_seeds",
-    "of_equal_length",
-    "report_diverged",
-    "single",
-    "warn_of_diverged",
-    "without_outliers",
-]
-
 Floats = NDArray[np.float64]
 RandomStateLike = int | np.random.RandomState | Sequence[int] | None
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from recuse.files.atomic import check_writable, new_file
 from recuse.row_hashes import hashes_in_any_order
 
-__all__ = ["FILE_NAME", "Attempt", "AttemptLog", "HashedQuestion", "share_of_delta"]
-
 Hashes = NDArray[np.uint64]
 
 FILE_NAME = "certification-attempts.json"

@@ -36,8 +36,6 @@ from recuse.metrics.measures import numbers
 from recuse.out_of_fold import OutOfFold
 from recuse.validation import require
 
-__all__ = ["certify", "count_certified", "tail_bound"]
-
 Floats = NDArray[np.float64]
 
 # Share of the rows that choose the thresholds if there are fewer out-of-fold scores than `_MIN_PILOT`.

@@ -16,19 +16,6 @@ from recuse.guarantees.betting import bets_to_choose_from, imagined_value
 from recuse.guarantees.certificate import CannotCertify, CostGiven, What, needed_rows
 from recuse.validation import is_rate, require
 
-__all__ = [
-    "BoundWarning",
-    "BoundedValues",
-    "CertificationRequest",
-    "ScoredRows",
-    "check_parameters",
-    "cost_limit",
-    "how_given",
-    "refusal",
-    "stated_cost",
-    "thresholds_to_test",
-]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 

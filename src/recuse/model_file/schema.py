@@ -16,20 +16,6 @@ from recuse.tabular.schema import Column, Kind, TableSchema
 if TYPE_CHECKING:
     from recuse.model_file.served import ServedModel
 
-__all__ = [
-    "UNKNOWN_TIME",
-    "ImageSchema",
-    "Inputs",
-    "check_savable",
-    "example_cell",
-    "example_row",
-    "input_name",
-    "inputs_of",
-    "missing_text",
-    "unknown_text",
-    "with_numbers",
-]
-
 Inputs = dict[str, tuple[str, tuple[int, ...]]]  # type and shape by name
 
 UNKNOWN_TIME = -(2**63) + 1  # a cell that is not a date

@@ -35,8 +35,6 @@ from recuse.tabular.schema import Column, TableSchema
 if TYPE_CHECKING:
     from recuse.model_file.served import ServedModel
 
-__all__ = ["Request", "RowDecisions", "content_of", "row_decisions"]
-
 Floats = NDArray[np.float64]
 
 # Positions of the slider; fewer for a model without an expected loss, which must decide at each of them.

@@ -16,19 +16,6 @@ from recuse.engine.stack import Stack, outputs
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.units import Units
 
-__all__ = [
-    "REJECT_ALL",
-    "CostGrid",
-    "OperatingPoints",
-    "RcRRule",
-    "RejectorInputs",
-    "SelectiveRule",
-    "disagreement",
-    "mean_heads",
-    "mean_score",
-    "reject_novel",
-]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 ScoreAt = Callable[[Indices, float], Floats]  # rows, cost -> scores (member, row)

@@ -13,19 +13,6 @@ from numpy.typing import NDArray
 from recuse.tabular.encoder import TableEncoder
 from recuse.threads import one_thread
 
-__all__ = [
-    "Novelty",
-    "PowerCalibration",
-    "Prediction",
-    "RiskInputs",
-    "RiskModels",
-    "RiskRule",
-    "ScaledRisk",
-    "Surcharge",
-    "non_negative",
-    "predict",
-]
-
 Floats = NDArray[np.float64]
 
 # Number of rows that are predicted at once.

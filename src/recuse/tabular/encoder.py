@@ -15,21 +15,6 @@ from recuse.tabular.codecs import MISSING_TIME, Cells
 from recuse.tabular.schema import Column, Kind, TableSchema, Unseen, check_finite
 from recuse.validation import require
 
-__all__ = [
-    "CIRCLE_STEPS",
-    "CategoryEncoding",
-    "ColumnEncoding",
-    "DateEncoding",
-    "Encoded",
-    "NumberEncoding",
-    "Range",
-    "TableEncoder",
-    "UnusedEncoding",
-    "check_seen",
-    "encoding_of",
-    "on_circle",
-]
-
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 

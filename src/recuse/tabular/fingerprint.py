@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from recuse.tabular.rows import Rows
 
-__all__ = ["Overlap", "TrainingRows"]
-
 Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
 

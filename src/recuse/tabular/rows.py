@@ -14,8 +14,6 @@ from recuse.costs import row_values
 from recuse.dataframes import to_pandas, unmasked
 from recuse.tabular.schema import TableSchema, check_finite
 
-__all__ = ["Origin", "Rows", "as_table", "is_constant_target"]
-
 Floats = NDArray[np.float64]
 
 

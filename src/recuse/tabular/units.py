@@ -14,8 +14,6 @@ from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.rows import Rows
 from recuse.tabular.schema import Unseen
 
-__all__ = ["Units", "moments"]
-
 Floats = NDArray[np.float64]
 
 

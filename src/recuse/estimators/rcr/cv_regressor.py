@@ -28,8 +28,6 @@ from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.validation import require
 
-__all__ = ["RcRRegressorCV"]
-
 _COST = 1.0
 
 

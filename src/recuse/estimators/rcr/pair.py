@@ -18,8 +18,6 @@ from recuse.losses import LossLike
 from recuse.rules.networks import RcRRule
 from recuse.surrogates import CarriesSurrogates, SurrogateLike
 
-__all__ = ["PairRegressor", "TrainedPair"]
-
 Floats = NDArray[np.float64]
 
 

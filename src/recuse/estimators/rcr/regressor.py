@@ -24,8 +24,6 @@ from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.validation import is_count, require
 
-__all__ = ["RcRRegressor", "fit_costs"]
-
 # Default of `hidden`, which has no effect on linear networks.
 _HIDDEN = (20, 30, 10)
 

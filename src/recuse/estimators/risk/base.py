@@ -24,8 +24,6 @@ from recuse.tabular.folds import Split, is_partition
 from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
 
-__all__ = ["Corrections", "FoldModels", "RiskBasedRegressor"]
-
 Floats = NDArray[np.float64]
 
 

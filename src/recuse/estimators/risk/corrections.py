@@ -25,8 +25,6 @@ from recuse.losses import SQUARED, TargetLoss
 from recuse.rules.risk import PowerCalibration, Surcharge
 from recuse.tabular.encoder import TableEncoder
 
-__all__ = ["FoldMean", "HeldOut", "interpolated_rows", "learn_calibration", "learn_surcharge"]
-
 Floats = NDArray[np.float64]
 
 # Prior strength of the power 1, in pseudo-rows whose risks differ as much as those of the rows.

@@ -34,8 +34,6 @@ from recuse.tabular.units import moments
 from recuse.threads import one_thread
 from recuse.validation import is_count, is_rate, require
 
-__all__ = ["RiskRejector"]
-
 Floats = NDArray[np.float64]
 
 _RESIDUALS = ("train", "holdout", "crossfit")

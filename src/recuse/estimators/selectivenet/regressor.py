@@ -28,8 +28,6 @@ from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.validation import is_count, is_rate, require
 
-__all__ = ["SelectiveNetRegressor"]
-
 Floats = NDArray[np.float64]
 
 _GRID = tuple(tenth / 10 for tenth in range(1, 11))  # coverages to train if `coverage` is None

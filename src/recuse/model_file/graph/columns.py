@@ -31,8 +31,6 @@ from recuse.tabular.encoder import (
 )
 from recuse.tabular.schema import Kind, TableSchema
 
-__all__ = ["EncodedTable", "TableInputs", "raw_numbers", "table_inputs"]
-
 Floats = NDArray[np.float64]
 
 _DAY = 86_400_000_000  # in microseconds
