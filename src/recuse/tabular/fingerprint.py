@@ -35,8 +35,6 @@ class Overlap:
 
     Attributes
     ----------
-    hashes : ndarray of uint64 of shape (row,)
-        A hash of the features and the target of each row.
     copies : ndarray of bool of shape (row,)
         Whether a training row has the same hash.
     expected : float
@@ -50,7 +48,6 @@ class Overlap:
         How many training rows are unlike all others.
     """
 
-    hashes: Hashes
     copies: NDArray[np.bool_]
     expected: float
     probability: float
@@ -107,7 +104,7 @@ class TrainingRows:
     def with_rows(self, rows: Rows) -> Self:
         """Return the same with the hashes of more rows."""
         assert self.parts is not None
-        new = self._hashes(rows.X, rows.y)
+        new = RowHashes.of_cells(self._cells(rows.X), rows.y)
         copies = np.ones(len(new.rows), np.int64)
         if rows.origin is not None:
             copies = np.bincount(rows.origin.place[rows.origin.place >= 0], minlength=len(new.rows))
@@ -120,8 +117,8 @@ class TrainingRows:
         singles = Singles(count, *(_count_single_rows(values, repeated) for values in vars(parts).values()))
         return type(self)(self.schema, hashes, repeated, count, singles, parts)
 
-    def hash_rows(self, X: Any, y: Any) -> Hashes:
-        """Return a hash of the features and the target of each row.
+    def overlap(self, X: Any, y: Any) -> Overlap:
+        """Find rows that equal training rows.
 
         Parameters
         ----------
@@ -129,21 +126,14 @@ class TrainingRows:
             Columns are found by name if both tables have names, else by position. Other columns are ignored.
         y : array-like of shape (row,)
         """
-        return self._hashes(X, y).rows
-
-    def overlap(self, X: Any, y: Any) -> Overlap:
-        """Find rows that equal training rows; the parameters are those of `hash_rows`."""
         from scipy.special import bdtrc
 
-        parts = self._hashes(X, y)
+        parts = RowHashes.of_cells(self._cells(X), y)
         copies = np.isin(parts.rows, self.hashes)
         chance = max(1 - self.singles.rows / self.count, 1 / self.count) if self.count else 0.0
         found = int(copies.sum())
         probability = 1.0 if found == 0 else float(bdtrc(found - 1, len(copies), chance))
-        return Overlap(parts.rows, copies, chance * len(copies), probability, parts, self.singles)
-
-    def _hashes(self, X: Any, y: Any) -> RowHashes:
-        return RowHashes.of_cells(self._cells(X), y)
+        return Overlap(copies, chance * len(copies), probability, parts, self.singles)
 
     def _cells(self, X: Any) -> list[Hashes]:
         """Return 64 bits for each cell, column by column."""

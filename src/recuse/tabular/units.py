@@ -62,11 +62,6 @@ class Units:
         return cls(encoder, mean, scale if scale > 0 else 1.0, log_cost, loss)
 
     @property
-    def n_outputs(self) -> int:
-        """Number of targets."""
-        return 1
-
-    @property
     def engine_loss(self) -> TargetLoss:
         """The loss in the units of the engine."""
         return self.target_loss.scaled(self.target_scale)
