@@ -104,7 +104,7 @@ def _not_unicode(texts: Iterable[str]) -> list[str]:
 def example_row(model: ServedModel) -> dict[str, Any]:
     """Return a row in the middle of the training ranges, by the names of the columns as text; not for images."""
     assert isinstance(model.schema, TableSchema)
-    row = {str(column.name): example_cell(column) for column in model.schema.columns if column.kind != "unused"}
+    row = {str(column.name): example_cell(column) for column in model.schema.used}
     return {**row, model.cost_: 1.0} if isinstance(model.cost_, str) else row
 
 

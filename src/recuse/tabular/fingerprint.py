@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from recuse.tabular.rows import Rows
 
-Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
 
 

@@ -19,8 +19,6 @@ from recuse.model_file.graph.operators import INT64
 from recuse.rules.deferral import DeferralRule, ExpertLoss
 from recuse.rules.risk import Novelty, PowerCalibration, RiskInputs, RiskRule, ScaledRisk
 
-__all__: list[str] = []
-
 
 @emits(RiskRule)
 def _emit_risk(rule: RiskRule, graph: GraphBuilder) -> Emitted:
