@@ -42,8 +42,7 @@ def _estimate(rule: RiskRule, table: TableInputs) -> tuple[Value, Value]:
     risk = _weighted([_mean_risk(each, inputs) for each in models.risks], models.risk_weights)
     expected = _calibrated(rule.calibration, risk * rule.factor)
     if rule.surcharge is not None:
-        by_column = rule.surcharge.by_column[encoded.columns]
-        expected = expected + encoded.novelty @ by_column[:, None]
+        expected = expected + encoded.novelty @ rule.surcharge[encoded.columns][:, None]
     return _mean(predictions), expected
 
 
