@@ -194,10 +194,6 @@ class ScoredRows:
         first = n_draws if self.starts is None else int(np.append(self.starts, len(self))[n_draws])
         return self.take(slice(0, first)), self.take(slice(first, None))
 
-    def one_of_each_draw(self) -> ScoredRows:
-        """Return one row of each draw: independent rows, if the draws are."""
-        return self if self.starts is None else self.take(self.starts)
-
 
 @dataclass(frozen=True)
 class CertificationRequest:

@@ -113,7 +113,8 @@ class TrainingRows:
         repeated = np.bincount(inverse, weights=np.concatenate([known, copies])) > 1
         parts = RowHashes(hashes, *(values[first] for values in both[1:]))
         count = self.count + int(copies.sum())
-        singles = Singles(count, *(_count_single_rows(values, repeated) for values in vars(parts).values()))
+        every = (np.append(values, values[repeated]) for values in vars(parts).values())
+        singles = Singles(count, *map(count_singles, every))
         return type(self)(self.schema, hashes, repeated, count, singles, parts)
 
     def overlap(self, X: Any, y: Any) -> Overlap:
@@ -152,11 +153,6 @@ class TrainingRows:
             raise ValueError(f"X must have {len(columns)} columns, as in training, got {table.shape[1]}")
         cells = [(column, table.iloc[:, place]) for place, column in enumerate(columns) if column.kind != Kind.UNUSED]
         return [_bits(column, series) for column, series in cells]
-
-
-def _count_single_rows(hashes: Hashes, repeated: NDArray[np.bool_]) -> int:
-    """Return how many rows have a hash of their own, from the hashes of the distinct rows."""
-    return count_singles(np.concatenate([hashes, hashes[repeated]]))
 
 
 def _bits(column: Column, cells: pd.Series[Any]) -> Hashes:
