@@ -60,27 +60,6 @@ else:
             "load": "recuse.model_file",
             "save": "recuse.model_file",
         },
-        modules=(
-            *("audit", "costs", "dataframes", "datasets", "decision", "deep", "displays", "engine"),
-            *(
-                "estimators",
-                "extras",
-                "guarantees",
-                "images",
-                "losses",
-                "metrics",
-                "mlflow",
-                "model_file",
-                "progress",
-                "report",
-                "serving",
-                "surrogates",
-                "tabular",
-                "theory",
-                "threads",
-            ),
-            "validation",
-        ),
     )
 
 __all__ = [

@@ -15,20 +15,6 @@ if TYPE_CHECKING:
     import narwhals as nw
     import pandas as pd
 
-__all__ = [
-    "MISSING_WORDS",
-    "aligned",
-    "check_target_type",
-    "file_rows",
-    "float_array",
-    "is_frame",
-    "is_pandas",
-    "row_index",
-    "row_name",
-    "to_pandas",
-    "unmasked",
-]
-
 Floats = NDArray[np.float64]
 
 _NOT_NUMBERS = {"complex", "date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64"}

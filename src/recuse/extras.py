@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-__all__ = ["import_extra"]
-
 
 def import_extra(module: str, extra: str) -> ModuleType:
     """Import a module that only an extra of the package installs.

@@ -14,8 +14,6 @@ from recuse.losses import SQUARED, TargetLoss
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["OutOfFold"]
-
 Floats = NDArray[np.float64]
 
 _COLUMNS = ("target", "prediction", "expected_loss", "cost")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["counted", "short"]
-
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """Return a number with a noun.

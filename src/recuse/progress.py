@@ -9,8 +9,6 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["Report", "progress_bar"]
-
 
 class Report(Protocol):
     """Updates a progress bar."""

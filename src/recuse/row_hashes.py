@@ -15,19 +15,6 @@ from recuse.dataframes import is_frame, to_pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "MISSING",
-    "RowHashes",
-    "Singles",
-    "bits_of_numbers",
-    "bits_of_texts",
-    "combined",
-    "count_singles",
-    "hashes_in_any_order",
-    "hashes_of_given",
-    "is_continuous",
-]
-
 Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
 

@@ -14,8 +14,6 @@ from threading import Lock
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-__all__ = ["one_blas_thread", "one_thread"]
-
 # Each of these loads an OpenMP runtime of its own, possibly after the first call of `one_thread`.
 _OPENMP_USERS = ("torch._C", "sklearn.utils._openmp_helpers", "lightgbm.basic")
 

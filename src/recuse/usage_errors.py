@@ -10,17 +10,6 @@ from contextlib import contextmanager, suppress
 
 import typer
 
-__all__ = [
-    "INTERRUPTED",
-    "UNUSABLE",
-    "WRONG_USAGE",
-    "UsageError",
-    "flush_output",
-    "one_sentence_errors",
-    "print_error",
-    "sentence_of",
-]
-
 UNUSABLE = 1  # the data or the model cannot be used
 WRONG_USAGE = 2
 INTERRUPTED = 130

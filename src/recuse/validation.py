@@ -6,8 +6,6 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["check_count", "is_count", "is_rate", "require"]
-
 
 def require(holds: bool, name: str, rule: str, value: object) -> None:
     """Raise a ValueError unless the rule holds.

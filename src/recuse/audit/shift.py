@@ -16,8 +16,6 @@ from recuse.validation import check_count, require
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["drift"]
-
 Floats = NDArray[np.float64]
 # The distance, its p-value, the share of new values, and the new categories.
 _Parts = tuple[float, float, float, list[str]]

@@ -8,17 +8,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "adjusted",
-    "draws_needed",
-    "higher_mean",
-    "higher_rate",
-    "mean_interval",
-    "other_shares",
-    "rate_interval",
-    "sequential",
-]
-
 Floats = NDArray[np.float64]
 
 

@@ -22,8 +22,6 @@ from recuse.validation import check_count, is_count, require
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Levels", "RowGroup", "groups", "levels_of", "named_groups", "pooled", "read_groups"]
-
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 

@@ -15,8 +15,6 @@ from recuse.displays.style import GREY, PALETTE, Drawing, new_axes, percent, tid
 from recuse.estimators.composition import decide
 from recuse.extras import import_extra
 
-__all__ = ["DriftDisplay", "GroupAuditDisplay"]
-
 _PANELS = {"rejection_rate": "rejected_more", "accepted_loss": "mispredicted_more"}
 # Height of a line of the figure in inches.
 _ROW = 0.34

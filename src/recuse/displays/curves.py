@@ -22,14 +22,6 @@ from recuse.metrics import cost_curve
 from recuse.metrics.measures import numbers, row_losses, same_length
 from recuse.validation import check_count, is_rate, require
 
-__all__ = [
-    "AcceptedLossDisplay",
-    "CostCurveDisplay",
-    "LossCalibrationDisplay",
-    "MoneySavedDisplay",
-    "RiskCoverageDisplay",
-]
-
 
 @dataclass
 class CostCurveDisplay(Drawing):

@@ -19,8 +19,6 @@ from recuse.extras import import_extra
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.schema import Column, Kind, kind_of
 
-__all__ = ["RejectionMapDisplay"]
-
 Floats = NDArray[np.float64]
 Ticks = list[str] | Literal["dates"] | None
 

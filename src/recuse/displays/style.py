@@ -12,20 +12,6 @@ from numpy.typing import NDArray
 from recuse.extras import import_extra
 from recuse.losses import SQUARED, TargetLoss
 
-__all__ = [
-    "GREY",
-    "PALETTE",
-    "Drawing",
-    "finish",
-    "label_lines",
-    "loss_measure",
-    "loss_units",
-    "new_axes",
-    "percent",
-    "spread",
-    "tidy",
-]
-
 # The palette of Okabe and Ito (2008): eight colours that can be distinguished with any kind of colour vision
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 GREY = "#595959"

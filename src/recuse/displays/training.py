@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from recuse.displays.style import PALETTE, Drawing, label_lines, new_axes
 from recuse.metrics.scorer import is_search
 
-__all__ = ["TrainingCurveDisplay"]
-
 # Ratio of the largest to the smallest loss from which the axis is logarithmic.
 _WIDE = 30.0
 # Ratio of the largest loss to the 98% quantile from which the largest losses are not shown.

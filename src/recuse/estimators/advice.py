@@ -7,8 +7,6 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["RejectionWarning", "warn_if_cost_out_of_range", "warn_if_useless"]
-
 # A cost is out of range if at most this share of the losses is below it.
 _TOLERATED = 0.01
 

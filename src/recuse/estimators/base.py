@@ -26,8 +26,6 @@ from recuse.tabular.fingerprint import Overlap, TrainingRows
 from recuse.tabular.folds import mark_splits
 from recuse.tabular.rows import Rows, as_table, is_constant_target
 
-__all__ = ["CheckedRegressor", "RejectingRegressor", "fitted_fingerprint"]
-
 Floats = NDArray[np.float64]
 Table = pd.DataFrame | Floats
 

@@ -21,8 +21,6 @@ from recuse.dataframes import aligned, row_index, row_name
 from recuse.decision import Decision
 from recuse.metrics.scorer import is_search, unwrap
 
-__all__ = ["cross_val_decide", "decide", "expected_loss"]
-
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 

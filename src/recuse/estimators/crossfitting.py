@@ -17,8 +17,6 @@ from recuse.tabular.folds import Split
 from recuse.tabular.rows import is_constant_target
 from recuse.threads import one_thread
 
-__all__ = ["CrossFitted", "FoldFits", "MeanOfRepeats", "RepeatedFits", "Sample", "cross_fit", "first_division", "refit"]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
@@ -181,18 +179,13 @@ class FoldFits:
                 for model, (_, _, test) in zip(models, work, strict=True)
             ]
 
-    def of_first(self, folds: int) -> CrossFitted:
-        """Return the models and the out-of-fold predictions of the first folds."""
+    def result(self, folds: int | None = None) -> CrossFitted:
+        """Return the models and the out-of-fold predictions so far, of the first folds or of all."""
         mean, spread = np.full_like(self._mean, np.nan), np.full_like(self._spread, np.nan)
         for _, _, test in self._work[:folds]:
             mean[test], spread[test] = self._mean[test], self._spread[test]
-        models = tuple(self._models[fold] for fold in range(folds))
+        models = tuple(self._models[fold] for fold in range(len(self._work))[:folds] if fold in self._models)
         return CrossFitted(self.estimator, models, Prediction(mean, spread))
-
-    def result(self) -> CrossFitted:
-        """Return the models and the out-of-fold predictions so far."""
-        models = tuple(self._models[fold] for fold in sorted(self._models))
-        return CrossFitted(self.estimator, models, Prediction(self._mean, self._spread))
 
 
 class MeanOfRepeats:
@@ -256,13 +249,9 @@ class RepeatedFits:
         for fits in self._divisions:
             fits.fit([fold for fold in folds if fold in fits.missing])
 
-    def of_first(self, folds: int) -> CrossFitted:
-        """Return the mean models and the out-of-fold predictions of the first folds of the first division."""
-        return self._mean([fits.of_first(folds) for fits in self._divisions])
-
-    def result(self) -> CrossFitted:
-        """Return the mean models and the out-of-fold predictions so far."""
-        return self._mean([fits.result() for fits in self._divisions])
+    def result(self, folds: int | None = None) -> CrossFitted:
+        """Return the mean models and the out-of-fold predictions so far, by the folds of the first division."""
+        return self._mean([fits.result(folds) for fits in self._divisions])
 
     def _mean(self, each: Sequence[CrossFitted]) -> CrossFitted:
         models = tuple(MeanOfRepeats(models) for models in zip(*(fitted.models for fitted in each), strict=False))

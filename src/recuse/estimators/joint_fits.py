@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Rows", "fit_all", "fits_together"]
-
 Floats = NDArray[np.float64]
 Rows = tuple[Floats, Floats, Floats | None]  # inputs, target, weight
 

@@ -27,7 +27,7 @@ from recuse.estimators.rate_search import (
     learning_rates,
     member_seeds,
     of_equal_length,
-    report_diverged,
+    warn_of_diverged,
     without_outliers,
 )
 from recuse.losses import LossLike, TargetLoss
@@ -36,8 +36,6 @@ from recuse.tabular.rows import Rows
 from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.threads import one_thread
-
-__all__ = ["StackedMLPRegressor"]
 
 Floats = NDArray[np.float64]
 
@@ -239,7 +237,11 @@ class StackedMLPRegressor(CheckedRegressor):
     def _keep(self, units: Units, trained: Trained, members: Sequence[Member]) -> None:
         """Choose a learning rate for each member, and set the fitted attributes."""
         self.units_, rates = units, learning_rates(self.learning_rate)
-        self.diverged_ = report_diverged(trained, members, len(rates), stacklevel=6)
+        self.diverged_ = [
+            (trial // len(rates), members[trial].learning_rate, epoch)
+            for trial, epoch in sorted(trained.diverged.items())
+        ]
+        warn_of_diverged(self.diverged_, len(members), stacklevel=6)
         chosen = best_trials(trained.loss, rates)
         if self.drop_outliers:
             chosen = without_outliers(trained.loss, chosen)

@@ -16,28 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from recuse.engine.batches import Table
-from recuse.engine.best_epoch import Trained
-from recuse.engine.members import Member
 from recuse.tabular.folds import held_out_split
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 from recuse.validation import is_count, is_rate, require
-
-__all__ = [
-    "RandomStateLike",
-    "best_trials",
-    "check_trial_parameters",
-    "divide",
-    "draw_seeds",
-    "engine_table",
-    "learning_rates",
-    "member_seeds",
-    "of_equal_length",
-    "report_diverged",
-    "single",
-    "warn_of_diverged",
-    "without_outliers",
-]
 
 Floats = NDArray[np.float64]
 RandomStateLike = int | np.random.RandomState | Sequence[int] | None
@@ -186,33 +168,17 @@ def without_outliers(loss: Floats, chosen: Sequence[int]) -> list[int]:
     return [trial for trial, kept in zip(chosen, allowed, strict=True) if kept]
 
 
-def report_diverged(
-    trained: Trained, members: Sequence[Member], n_rates: int, *, stacklevel: int = 4
-) -> list[tuple[int, float, int]]:
-    """Return (member, learning rate, epoch) of every training that was dropped, and warn if there are any.
-
-    Parameters
-    ----------
-    trained : Trained
-    members : sequence of Member
-    n_rates : int
-    stacklevel : int
-        Stack level of the warning. The default points to the caller of `fit` if a method that `fit` calls calls this
-        function.
-    """
-    diverged = [
-        (trial // n_rates, members[trial].learning_rate, epoch) for trial, epoch in sorted(trained.diverged.items())
-    ]
-    warn_of_diverged(diverged, len(members), stacklevel=stacklevel + 1)
-    return diverged
-
-
-def warn_of_diverged(diverged: Sequence[tuple[int, float, int]], n_trainings: int, *, stacklevel: int) -> None:
-    """Warn of the trainings that were dropped, if there are any."""
+def warn_of_diverged(
+    diverged: Sequence[tuple[Any, ...]],
+    n_trainings: int,
+    *,
+    stacklevel: int,
+    names: str = "member, learning rate, epoch",
+) -> None:
+    """Warn of the trainings that were dropped, if there are any; `names` says what is known of each of them."""
     if diverged:
         warnings.warn(
-            f"{len(diverged)} of {n_trainings} trainings diverged and were dropped, "
-            f"as (member, learning rate, epoch): {list(diverged)}",
+            f"{len(diverged)} of {n_trainings} trainings diverged and were dropped, as ({names}): {list(diverged)}",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )

@@ -16,14 +16,6 @@ from recuse.losses import Absolute, Pinball, Squared, TargetLoss
 from recuse.tabular.rows import is_constant_target
 from recuse.validation import require
 
-__all__ = [
-    "check_subestimator",
-    "default_regressor",
-    "default_risk_model",
-    "fit_subestimator",
-    "seeded",
-]
-
 Floats = NDArray[np.float64]
 
 _MAX_COPIES = 1000

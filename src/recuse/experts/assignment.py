@@ -15,8 +15,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["assign"]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 

@@ -19,8 +19,6 @@ from recuse.losses import SQUARED, TargetLoss
 from recuse.metrics.measures import numbers, same_length
 from recuse.validation import require
 
-__all__ = ["DeferralDecision"]
-
 Floats = NDArray[np.float64]
 
 

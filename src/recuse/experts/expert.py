@@ -15,18 +15,6 @@ from recuse.costs import Cost, is_constant, needs_rows, row_values
 from recuse.dataframes import aligned, float_array, row_index, row_name, to_pandas
 from recuse.validation import is_count, require
 
-__all__ = [
-    "MODEL",
-    "Expert",
-    "capacities_of",
-    "fees_of",
-    "is_always_available",
-    "predictions_of",
-    "read_experts",
-    "unanswered",
-    "without_named_columns",
-]
-
 Floats = NDArray[np.float64]
 
 # The name of action 0, which is the own prediction.

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from recuse.files.atomic import check_writable, new_file
 from recuse.row_hashes import hashes_in_any_order
 
-__all__ = ["FILE_NAME", "Attempt", "AttemptLog", "HashedQuestion", "share_of_delta"]
-
 Hashes = NDArray[np.uint64]
 
 FILE_NAME = "certification-attempts.json"
@@ -206,17 +204,13 @@ class AttemptLog:
         for name, hashes in question.hashes.items():
             distinct = np.unique(hashes).astype("<u8")
             if name == "targets" and len(distinct) < _DISTINCT * len(hashes):
-                distinct = _hash_of_all(hashes)
+                # targets of which many are equal tell sets of rows apart together only: one hash of all, in any order
+                distinct = hashes_in_any_order(hashes, np.zeros(len(hashes), np.intp)).astype("<u8")
             data = distinct.tobytes()
             cells = (data[start : start + 8] for start in range(0, len(data), 8))
             keyed = sorted(hashlib.blake2b(cell, key=key, digest_size=_HASH_BYTES).digest() for cell in cells)
             sketch[name] = base64.b64encode(b"".join(keyed[:_SKETCH])).decode()
         return sketch
-
-
-def _hash_of_all(hashes: Hashes) -> Hashes:
-    """Return one hash of values in any order: targets of which many are equal tell sets of rows apart together only."""
-    return hashes_in_any_order(hashes, np.zeros(len(hashes), np.intp)).astype("<u8")
 
 
 def _share_rows(one: Mapping[str, str], two: Mapping[str, str]) -> bool:

@@ -21,8 +21,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bets_to_choose_from", "imagined_value", "largest_log_wealth", "refutes"]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 

@@ -21,8 +21,6 @@ from recuse.row_hashes import (
     is_continuous,
 )
 
-__all__ = ["CalibrationRows", "group_codes"]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Hashes = NDArray[np.uint64]

@@ -15,8 +15,6 @@ from recuse.dataframes import row_name
 from recuse.decision import Decision
 from recuse.phrases import counted
 
-__all__ = ["CannotCertify", "Certificate", "CertifiedModel", "CostGiven", "What", "needed_rows"]
-
 Floats = NDArray[np.float64]
 CostGiven = Literal["own", "number", "column", "per row"]
 

@@ -36,8 +36,6 @@ from recuse.metrics.measures import numbers
 from recuse.out_of_fold import OutOfFold
 from recuse.validation import require
 
-__all__ = ["certify", "count_certified", "tail_bound"]
-
 Floats = NDArray[np.float64]
 
 # Share of the rows that choose the thresholds if there are fewer out-of-fold scores than `_MIN_PILOT`.
@@ -206,7 +204,7 @@ class _ReadyRequest:
     def _certificate(self, attempt: Attempt, threshold: float, n_thresholds: int) -> Certificate:
         request, tested = self.request, self.tested
         accepted = tested.score > threshold
-        drawn = tested.one_of_each_draw()
+        drawn = tested if tested.starts is None else tested.take(tested.starts)  # one row of each draw
         drawn = drawn.take(drawn.score > threshold)
         above = int(np.sum(drawn.loss > request.bound))
         certificate = Certificate(

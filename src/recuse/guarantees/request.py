@@ -16,19 +16,6 @@ from recuse.guarantees.betting import bets_to_choose_from, imagined_value
 from recuse.guarantees.certificate import CannotCertify, CostGiven, What, needed_rows
 from recuse.validation import is_rate, require
 
-__all__ = [
-    "BoundWarning",
-    "BoundedValues",
-    "CertificationRequest",
-    "ScoredRows",
-    "check_parameters",
-    "cost_limit",
-    "how_given",
-    "refusal",
-    "stated_cost",
-    "thresholds_to_test",
-]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
@@ -206,10 +193,6 @@ class ScoredRows:
         """Return the rows of the first draws, and those of the others."""
         first = n_draws if self.starts is None else int(np.append(self.starts, len(self))[n_draws])
         return self.take(slice(0, first)), self.take(slice(first, None))
-
-    def one_of_each_draw(self) -> ScoredRows:
-        """Return one row of each draw: independent rows, if the draws are."""
-        return self if self.starts is None else self.take(self.starts)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from recuse.costs import resolve
 from recuse.dataframes import row_index, row_name
 
-__all__ = ["break_ties", "by_budget", "by_cost", "by_cost_within_budget", "by_validation_loss"]
-
 Floats = NDArray[np.float64]
 
 # The noise that breaks ties is far below any relevant difference of scores.

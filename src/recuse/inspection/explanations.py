@@ -15,18 +15,6 @@ from recuse.decision import LOSS_SAVED, Decision, RejectingModel
 from recuse.tabular.codecs import NumberCodec, distinct_cells
 from recuse.tabular.schema import Column
 
-__all__ = [
-    "MOST_TRAINING_ROWS",
-    "Dependence",
-    "Importance",
-    "calibration_bins",
-    "dependence",
-    "has_expected_loss",
-    "importances",
-    "nearest_rows",
-    "training_sample",
-]
-
 Floats = NDArray[np.float64]
 
 # Training rows that a row is compared with; more would take a noticeable time for each row.

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Prices", "better_alternative", "saved_per_row"]
-
 
 @dataclass(frozen=True)
 class Prices:

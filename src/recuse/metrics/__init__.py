@@ -25,7 +25,7 @@ from recuse.metrics.measures import (
 if TYPE_CHECKING:
     from recuse.metrics.scorer import rcr_scorer
 else:  # the scorer needs scikit-learn
-    __getattr__, __dir__ = lazy_names(__name__, {"rcr_scorer": "recuse.metrics.scorer"}, modules=("scorer",))
+    __getattr__, __dir__ = lazy_names(__name__, {"rcr_scorer": "recuse.metrics.scorer"})
 
 __all__ = [
     "DecisionLike",

@@ -14,8 +14,6 @@ from recuse.metrics.measures import DecisionLike, Floats, evaluate, numbers, row
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["area_under_risk_coverage", "cost_curve", "risk_coverage_curve"]
-
 
 def risk_coverage_curve(
     y_true: ArrayLike, y_pred: ArrayLike, score: ArrayLike, *, loss: LossLike = "squared"

@@ -11,25 +11,6 @@ from recuse.costs import resolve
 from recuse.dataframes import aligned, check_target_type, float_array, row_index, row_name, to_pandas
 from recuse.losses import SQUARED, LossLike, get
 
-__all__ = [
-    "DecisionLike",
-    "accepted_loss",
-    "checked",
-    "evaluate",
-    "false_acceptance_rate",
-    "false_rejection_rate",
-    "flags",
-    "mean",
-    "numbers",
-    "rcr_loss",
-    "rcr_loss_rows",
-    "rejected_loss",
-    "rejection_rate",
-    "row_losses",
-    "same_length",
-    "squared_error",
-]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 

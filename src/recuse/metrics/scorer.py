@@ -19,8 +19,6 @@ from recuse.costs import Cost, is_constant, resolve
 from recuse.losses import SQUARED, TargetLoss
 from recuse.metrics.measures import evaluate, mean, squared_error
 
-__all__ = ["Unwrapped", "is_search", "rcr_scorer", "unwrap"]
-
 Floats = NDArray[np.float64]
 
 _PROBES = np.array([-1e3, -1.0, -0.5, 0.5, 2.0, 1e3])

@@ -40,24 +40,6 @@ from recuse._version import __version__
 from recuse.files.atomic import new_file
 from recuse.model_file.errors import ModelFileError
 
-__all__ = [
-    "FORMAT_VERSION",
-    "GRAPH",
-    "HEADER",
-    "MAX_ENTRIES",
-    "MAX_HEADER",
-    "OUT_OF_FOLD",
-    "TRAINING_HASHES",
-    "TRAINING_REPEATED",
-    "ZipEntry",
-    "pack_array",
-    "pack_zip",
-    "read_bytes",
-    "read_container",
-    "unpack_array",
-    "write_container",
-]
-
 FORMAT_VERSION = 1
 HEADER, GRAPH, OUT_OF_FOLD = "header.json", "graph.onnx", "out_of_fold.npy"
 TRAINING_HASHES, TRAINING_REPEATED = "training_hashes.npy", "training_repeated.npy"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ConversionError", "ModelFileError"]
-
 
 class ModelFileError(ValueError):
     """A model file is damaged, foreign, too large, or of a newer version.

@@ -23,16 +23,6 @@ from recuse.tabular.codecs import Dialect, Level
 from recuse.tabular.fingerprint import TrainingRows
 from recuse.tabular.schema import Column, Kind, TableSchema
 
-__all__ = [
-    "CostHeader",
-    "ExpertHeader",
-    "Header",
-    "ReportColumn",
-    "leaderboard_of",
-    "out_of_fold_of",
-    "training_rows_of",
-]
-
 ReportColumn: TypeAlias = NDArray[np.float64] | list[str]
 
 _LARGEST = float(np.finfo(np.float64).max)

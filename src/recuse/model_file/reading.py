@@ -16,8 +16,6 @@ from recuse.model_file.table_report import CellComparison, Unlike, range_of
 from recuse.tabular.codecs import Cells, State
 from recuse.tabular.schema import Column, Kind, TableSchema
 
-__all__ = ["Feeds", "ImageReader", "ReadRows", "TableReader"]
-
 Floats = NDArray[np.float64]
 Feeds = dict[str, NDArray[Any]]
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["onnxruntime"]
-
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
-import onnxruntime
+import onnxruntime as onnxruntime

@@ -29,8 +29,6 @@ from recuse.model_file.served import load
 if TYPE_CHECKING:
     from recuse.guarantees.certificate import Certificate
 
-__all__ = ["add_certificate", "save"]
-
 _LIBRARIES = ("numpy", "onnx", "scikit-learn")
 
 

@@ -16,20 +16,6 @@ from recuse.tabular.schema import Column, Kind, TableSchema
 if TYPE_CHECKING:
     from recuse.model_file.served import ServedModel
 
-__all__ = [
-    "UNKNOWN_TIME",
-    "ImageSchema",
-    "Inputs",
-    "check_savable",
-    "example_cell",
-    "example_row",
-    "input_name",
-    "inputs_of",
-    "missing_text",
-    "unknown_text",
-    "with_numbers",
-]
-
 Inputs = dict[str, tuple[str, tuple[int, ...]]]  # type and shape by name
 
 UNKNOWN_TIME = -(2**63) + 1  # a cell that is not a date
@@ -118,7 +104,7 @@ def _not_unicode(texts: Iterable[str]) -> list[str]:
 def example_row(model: ServedModel) -> dict[str, Any]:
     """Return a row in the middle of the training ranges, by the names of the columns as text; not for images."""
     assert isinstance(model.schema, TableSchema)
-    row = {str(column.name): example_cell(column) for column in model.schema.columns if column.kind != "unused"}
+    row = {str(column.name): example_cell(column) for column in model.schema.used}
     return {**row, model.cost_: 1.0} if isinstance(model.cost_, str) else row
 
 

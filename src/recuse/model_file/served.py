@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from recuse.guarantees.certificate import Certificate, CertifiedModel
     from recuse.tabular.fingerprint import Overlap
 
-__all__ = ["ServedModel", "load", "load_with_digest"]
-
 Floats = NDArray[np.float64]
 
 _BLOCK = 512  # rows decided at once, so that intermediate results stay in the cache

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from recuse.model_file.errors import ModelFileError
 
-__all__ = ["open_session", "run_session"]
-
 # Larger graphs do not reuse the memory of their results: the time to plan it grows with the square of the nodes, and
 # reached 40 s. Smaller graphs decide 7% faster with it.
 _MAX_PLANNED = 1000

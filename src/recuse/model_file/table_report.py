@@ -15,20 +15,6 @@ from recuse.tabular.schema import Column, Kind, TableSchema
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "IGNORED_COLUMN",
-    "MISSING_COLUMN",
-    "NEW_CATEGORY",
-    "NEW_MISSING",
-    "OUT_OF_RANGE",
-    "WRONG_TYPE",
-    "CellComparison",
-    "TableProblem",
-    "Unlike",
-    "range_of",
-    "table_report",
-]
-
 MISSING_COLUMN = "missing column"
 IGNORED_COLUMN = "ignored column"
 WRONG_TYPE = "wrong type"

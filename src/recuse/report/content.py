@@ -30,12 +30,10 @@ from recuse.inspection.savings import Prices
 from recuse.losses import SQUARED
 from recuse.metrics.measures import numbers, same_length
 from recuse.model_file.table_report import table_report
-from recuse.tabular.schema import Column, TableSchema
+from recuse.tabular.schema import TableSchema
 
 if TYPE_CHECKING:
     from recuse.model_file.served import ServedModel
-
-__all__ = ["Request", "RowDecisions", "content_of", "row_decisions"]
 
 Floats = NDArray[np.float64]
 
@@ -240,11 +238,6 @@ class _Judged:
         schema: TableSchema = self.request.model.schema
         return schema
 
-    @property
-    def columns(self) -> list[Column]:
-        """The columns that the model uses."""
-        return [column for column in self.schema.columns if column.kind != "unused"]
-
     @cached_property
     def training(self) -> tuple[pd.DataFrame, Floats]:
         """The training rows and their targets, matched by label and checked."""
@@ -311,7 +304,7 @@ def _drivers(judged: _Judged, random: np.random.RandomState) -> dict[str, Any]:
     """Return the importance of every column, and the curves of the most important ones that have one."""
     given = judged.request.model, judged.frame, judged.decision.cost
     ranked = importances(*given, random)
-    columns = {str(column.name): column for column in judged.columns if column.kind != "date"}
+    columns = {str(column.name): column for column in judged.schema.used if column.kind != "date"}
     curves: list[Any] = []
     for column in (columns[each.column] for each in ranked if each.column in columns):
         if len(curves) < _CURVES and (curve := dependence(*given, column, random)) is not None:
@@ -330,8 +323,8 @@ def _examples(judged: _Judged) -> dict[str, Any]:
         "near the limit": np.argsort(np.abs(decision.score), kind="stable"),
     }
     return {
-        "columns": [str(column.name) for column in judged.columns[:_SHOWN_COLUMNS]],
-        "more_columns": max(len(judged.columns) - _SHOWN_COLUMNS, 0),
+        "columns": [str(column.name) for column in judged.schema.used[:_SHOWN_COLUMNS]],
+        "more_columns": max(len(judged.schema.used) - _SHOWN_COLUMNS, 0),
         "has_training": judged.request.training is not None,
         "kinds": [
             {"kind": kind, "rows": list(_shown_rows(judged, places[:_EXAMPLES]))} for kind, places in chosen.items()
@@ -340,7 +333,7 @@ def _examples(judged: _Judged) -> dict[str, Any]:
 
 
 def _shown_rows(judged: _Judged, places: NDArray[np.intp]) -> Iterator[dict[str, Any]]:
-    decision, names = judged.decision, [column.name for column in judged.columns[:_SHOWN_COLUMNS]]
+    decision, names = judged.decision, [column.name for column in judged.schema.used[:_SHOWN_COLUMNS]]
     rows, neighbours = judged.frame.iloc[places], _neighbours(judged, places, names)
     index = row_index(judged.X)
     for number, place in enumerate(places.tolist()):
@@ -362,7 +355,7 @@ def _neighbours(judged: _Judged, places: NDArray[np.intp], names: list[Any]) -> 
         return []
     training, target = judged.training
     sample = training_sample(training)
-    near, _ = nearest_rows(judged.frame.iloc[places], sample, judged.columns)
+    near, _ = nearest_rows(judged.frame.iloc[places], sample, judged.schema.used)
     return [
         [
             {"cells": [_cell(sample.iloc[place][name]) for name in names], "target": _cell(target[sample.index[place]])}

@@ -17,8 +17,6 @@ from recuse.inspection.savings import Prices
 from recuse.model_file.served import ServedModel, load
 from recuse.report.content import Request, content_of
 
-__all__ = ["write"]
-
 
 def write(
     model: Any,

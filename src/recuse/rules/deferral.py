@@ -13,8 +13,6 @@ from recuse.rules.risk import RiskRule, ScaledRisk
 from recuse.tabular.encoder import TableEncoder
 from recuse.threads import one_thread
 
-__all__ = ["DeferralRule", "ExpertLoss"]
-
 Floats = NDArray[np.float64]
 
 

@@ -16,19 +16,6 @@ from recuse.engine.stack import Stack, outputs
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.units import Units
 
-__all__ = [
-    "REJECT_ALL",
-    "CostGrid",
-    "OperatingPoints",
-    "RcRRule",
-    "RejectorInputs",
-    "SelectiveRule",
-    "disagreement",
-    "mean_heads",
-    "mean_score",
-    "reject_novel",
-]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 ScoreAt = Callable[[Indices, float], Floats]  # rows, cost -> scores (member, row)
@@ -346,10 +333,6 @@ class SelectiveRule:
         """Encoding of the rows."""
         return self.units.encoder
 
-    def heads(self, place: int, features: Floats) -> tuple[Floats, Floats]:
-        """Return prediction and selection (row,) by the networks of one coverage, the mean over the members."""
-        return mean_heads(self.network, self.place, place, features)
-
     def predict(self, rows: Any) -> Floats:
         """Return h(x) of checked rows by the networks for `mean_cost`."""
         return self.decide(rows, np.full(len(rows), self.mean_cost))[0]
@@ -359,7 +342,7 @@ class SelectiveRule:
         encoded = self.encoder.encode(rows)
         points = self.points.at(cost)
         used = np.unique(self.points.place)
-        heads = [self.heads(place, encoded.features) for place in used]
+        heads = [mean_heads(self.network, self.place, place, encoded.features) for place in used]
         row = np.arange(len(points))
         prediction = np.array([head[0] for head in heads])[np.searchsorted(used, self.points.place[points]), row]
         selection = np.zeros((self.place.max() + 1, len(points)))

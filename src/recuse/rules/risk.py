@@ -13,19 +13,6 @@ from numpy.typing import NDArray
 from recuse.tabular.encoder import TableEncoder
 from recuse.threads import one_thread
 
-__all__ = [
-    "Novelty",
-    "PowerCalibration",
-    "Prediction",
-    "RiskInputs",
-    "RiskModels",
-    "RiskRule",
-    "ScaledRisk",
-    "Surcharge",
-    "non_negative",
-    "predict",
-]
-
 Floats = NDArray[np.float64]
 
 # Number of rows that are predicted at once.
@@ -220,23 +207,6 @@ class PowerCalibration:
 
 
 @dataclass(frozen=True)
-class Surcharge:
-    """Extra expected loss of a row, linear in the novelty of its cells.
-
-    Attributes
-    ----------
-    by_column : ndarray of shape (column,)
-        Extra loss where the cell carries no information.
-    """
-
-    by_column: Floats
-
-    def __call__(self, novelty: Floats) -> Floats:
-        """Return the extra loss (row,) of rows with this novelty (row, column)."""
-        return np.asarray(novelty @ self.by_column)
-
-
-@dataclass(frozen=True)
 class RiskRule:
     """Accept a row where its expected loss is below its cost.
 
@@ -250,15 +220,15 @@ class RiskRule:
     factor : float
         Ratio of the risk of the model of new rows to that of one fold.
     calibration : PowerCalibration
-    surcharge : Surcharge or None
-        None if cells without information are used as they are.
+    surcharge : ndarray of shape (column,) or None
+        Extra expected loss where the cell carries no information; None if such cells are used as they are.
     """
 
     encoder: TableEncoder
     models: RiskModels
     factor: float = 1.0
     calibration: PowerCalibration = PowerCalibration()
-    surcharge: Surcharge | None = None
+    surcharge: Floats | None = None
 
     def predict(self, rows: Any) -> Floats:
         """Return h(x) (row,) of checked rows."""
@@ -282,7 +252,7 @@ class RiskRule:
         predictions, risks = self.models.estimates(encoded.features, rows)
         expected = self.calibration(self.factor * risks.mean(axis=0))
         if self.surcharge is not None:
-            expected = expected + self.surcharge(encoded.novelty)
+            expected = expected + encoded.novelty @ self.surcharge
         return np.asarray(predictions.mean(axis=0)), expected
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from fastapi import APIRouter, Request, Response
 
+from recuse.dataframes import MISSING_WORDS
 from recuse.model_file.table_report import CellComparison
 from recuse.serving import messages
 from recuse.serving.bodies import RowLimits, RowReader, check_cost, check_lenient, parse_json
@@ -16,7 +17,6 @@ from recuse.serving.deciding import DecidedRequest, DecisionRequest, answer_rows
 from recuse.serving.messages import RequestError, json_response, shown
 from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
-from recuse.tabular.codecs import MISSING_WORDS
 from recuse.tabular.schema import Column, Kind, TableSchema
 
 if TYPE_CHECKING:

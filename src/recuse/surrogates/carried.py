@@ -7,8 +7,6 @@ from typing import Any
 
 from recuse.surrogates.losses import get, receive, registered
 
-__all__ = ["CarriesSurrogates"]
-
 _KEY = "_surrogates"
 
 

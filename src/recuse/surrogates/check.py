@@ -16,8 +16,6 @@ import numpy as np
 from recuse.surrogates.losses import RegretTransfer, Surrogate, SurrogateLike, get
 from recuse.surrogates.optimum import Array, conditional_risk, evaluate, refine_minimum, score_grid
 
-__all__ = ["SurrogateReport", "check"]
-
 
 @final
 @dataclass(frozen=True)

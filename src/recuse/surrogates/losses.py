@@ -13,22 +13,6 @@ from typing import Any, Self, TypeAlias, TypeVar, final
 import numpy as np
 from joblib import wrap_non_picklable_objects
 
-__all__ = [
-    "HINGE",
-    "LOGISTIC",
-    "MAE",
-    "SIGMOID",
-    "SQUARE",
-    "PairFunction",
-    "RegretTransfer",
-    "Surrogate",
-    "SurrogateLike",
-    "get",
-    "names",
-    "namespace",
-    "register",
-]
-
 Scores = TypeVar("Scores")  # a numpy array or a torch tensor
 PairFunction: TypeAlias = Callable[[Any], tuple[Any, Any]]  # from scores to two of the same kind
 

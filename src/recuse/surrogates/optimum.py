@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from recuse.surrogates.losses import HINGE, LOGISTIC, MAE, SIGMOID, SQUARE, Surrogate
 
-__all__ = ["Array", "conditional_risk", "evaluate", "optimum", "refine_minimum", "score_grid", "searched_optimum"]
-
 Array: TypeAlias = NDArray[np.float64]
 
 _SMALLEST, _LARGEST, _PER_DECADE = -6, 8, 200

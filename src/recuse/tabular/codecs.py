@@ -24,22 +24,6 @@ from recuse.dataframes import MISSING_WORDS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "MISSING_TIME",
-    "MISSING_WORDS",
-    "PLAIN",
-    "CategoryCodec",
-    "Cells",
-    "DateCodec",
-    "Dialect",
-    "Level",
-    "NumberCodec",
-    "State",
-    "cell_text",
-    "distinct_cells",
-    "seconds_of",
-]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Scalar = tuple[Any, int]  # the value and the state of one cell

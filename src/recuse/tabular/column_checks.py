@@ -12,17 +12,6 @@ from recuse.phrases import short
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "check_cells",
-    "check_column",
-    "check_finite",
-    "check_name",
-    "check_range",
-    "costs_of",
-    "not_negative",
-    "numbers_of",
-]
-
 
 def check_column(frame: pd.DataFrame, name: str, role: str, source: str) -> None:
     """Raise an error that suggests similar names if a table does not have a column."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -14,21 +15,6 @@ from recuse.dataframes import row_name
 from recuse.tabular.codecs import MISSING_TIME, Cells
 from recuse.tabular.schema import Column, Kind, TableSchema, Unseen, check_finite
 from recuse.validation import require
-
-__all__ = [
-    "CIRCLE_STEPS",
-    "CategoryEncoding",
-    "ColumnEncoding",
-    "DateEncoding",
-    "Encoded",
-    "NumberEncoding",
-    "Range",
-    "TableEncoder",
-    "UnusedEncoding",
-    "check_seen",
-    "encoding_of",
-    "on_circle",
-]
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -40,28 +26,6 @@ _MOST_LEVELS = 50
 # The square of a larger number may overflow.
 _LARGEST_SQUARED = 1e150
 _CYCLES = ("month", "weekday", "hour")
-
-
-class ColumnEncoding(Protocol):
-    """Interface of the learned encoding of one column."""
-
-    @property
-    def column(self) -> Column:
-        """What is known of the column."""
-
-    @property
-    def n_features(self) -> int:
-        """The number of features of the column."""
-
-    @property
-    def missing(self) -> Floats:
-        """The features (feature,) of a missing cell."""
-
-    def encode(self, cells: Cells, features: Floats, *, keep: bool) -> Floats:
-        """Write the features of cells into `features` (row, feature), which must be zero; return their novelty (row,).
-
-        `keep` is as in `TableEncoder(unseen="keep")`.
-        """
 
 
 @dataclass(frozen=True)
@@ -93,8 +57,29 @@ class Range:
         return np.clip(values, self.low - self.margin, self.high + self.margin)
 
 
+class _Encoding(ABC):
+    """The learned encoding of one column."""
+
+    @property
+    @abstractmethod
+    def missing(self) -> Floats:
+        """The features (feature,) of a missing cell."""
+
+    @property
+    def n_features(self) -> int:
+        """The number of features of the column."""
+        return len(self.missing)
+
+    @abstractmethod
+    def encode(self, cells: Cells, features: Floats, *, keep: bool) -> Floats:
+        """Write the features of cells into `features` (row, feature), which must be zero; return their novelty (row,).
+
+        `keep` is as in `TableEncoder(unseen="keep")`.
+        """
+
+
 @dataclass(frozen=True)
-class NumberEncoding:
+class NumberEncoding(_Encoding):
     """Standardised numbers; missing ones get the mean, and a flag if training had missing numbers."""
 
     column: Column
@@ -121,11 +106,6 @@ class NumberEncoding:
         return Range(self.column.low, self.column.high)
 
     @property
-    def n_features(self) -> int:
-        """One for the number, and one for the flag."""
-        return 1 + self.column.had_missing
-
-    @property
     def missing(self) -> Floats:
         """The features (feature,) of a missing cell."""
         return np.array([0.0, 1.0] if self.column.had_missing else [0.0])
@@ -143,7 +123,7 @@ class NumberEncoding:
 
 
 @dataclass(frozen=True)
-class DateEncoding:
+class DateEncoding(_Encoding):
     """The standardised time, and the sine and cosine of each of `cycles`.
 
     These are those of "month", "weekday" and "hour" that vary in training. All are computed in the time zone of the
@@ -164,11 +144,6 @@ class DateEncoding:
     def column(self) -> Column:
         """What is known of the column."""
         return self.trend.column
-
-    @property
-    def n_features(self) -> int:
-        """The trend, two for each cycle, and the flag."""
-        return self.trend.n_features + 2 * len(self.cycles)
 
     @property
     def missing(self) -> Floats:
@@ -212,7 +187,7 @@ def _phase(microseconds: Times, cycle: str) -> Floats:
 
 
 @dataclass(frozen=True)
-class CategoryEncoding:
+class CategoryEncoding(_Encoding):
     """One feature for each level, then one for pooled levels, then one for missing cells.
 
     Attributes
@@ -246,15 +221,9 @@ class CategoryEncoding:
         return tuple(level.text for level, place in levels if shared and place == max(self.places))
 
     @property
-    def n_features(self) -> int:
-        """One for each level that is not pooled, the pooled levels and missing cells."""
-        return max(self.places, default=-1) + 1 + self.column.had_missing
-
-    @property
     def missing(self) -> Floats:
         """The features (feature,) of a missing cell."""
-        flag = self.column.had_missing
-        return np.array([0.0] * (self.n_features - flag) + [1.0] * flag)
+        return np.array([0.0] * (max(self.places, default=-1) + 1) + [1.0] * self.column.had_missing)
 
     def encode(self, cells: Cells, features: Floats, *, keep: bool) -> Floats:
         """Write a one for the level of each row, or for a missing cell."""
@@ -266,15 +235,10 @@ class CategoryEncoding:
 
 
 @dataclass(frozen=True)
-class UnusedEncoding:
+class UnusedEncoding(_Encoding):
     """A column that is not used as a feature."""
 
     column: Column
-
-    @property
-    def n_features(self) -> int:
-        """Zero."""
-        return 0
 
     @property
     def missing(self) -> Floats:
@@ -284,6 +248,9 @@ class UnusedEncoding:
     def encode(self, cells: Cells, features: Floats, *, keep: bool) -> Floats:
         """Leave the features unchanged; no cell is novel."""
         return np.zeros(len(features))
+
+
+ColumnEncoding = NumberEncoding | DateEncoding | CategoryEncoding | UnusedEncoding
 
 
 def encoding_of(column: Column, cells: pd.Series[Any], weight: Floats) -> ColumnEncoding:
@@ -297,9 +264,6 @@ def encoding_of(column: Column, cells: pd.Series[Any], weight: Floats) -> Column
         return DateEncoding.learn(column, read, weight)
     check_finite(column.name, read.values, cells.index)
     return NumberEncoding.learn(column, read.values, weight)
-
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from recuse.tabular.rows import Rows
 
-__all__ = ["Overlap", "TrainingRows"]
-
-Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
 
 
@@ -37,8 +34,6 @@ class Overlap:
 
     Attributes
     ----------
-    hashes : ndarray of uint64 of shape (row,)
-        A hash of the features and the target of each row.
     copies : ndarray of bool of shape (row,)
         Whether a training row has the same hash.
     expected : float
@@ -52,7 +47,6 @@ class Overlap:
         How many training rows are unlike all others.
     """
 
-    hashes: Hashes
     copies: NDArray[np.bool_]
     expected: float
     probability: float
@@ -109,7 +103,7 @@ class TrainingRows:
     def with_rows(self, rows: Rows) -> Self:
         """Return the same with the hashes of more rows."""
         assert self.parts is not None
-        new = self._hashes(rows.X, rows.y)
+        new = RowHashes.of_cells(self._cells(rows.X), rows.y)
         copies = np.ones(len(new.rows), np.int64)
         if rows.origin is not None:
             copies = np.bincount(rows.origin.place[rows.origin.place >= 0], minlength=len(new.rows))
@@ -119,11 +113,12 @@ class TrainingRows:
         repeated = np.bincount(inverse, weights=np.concatenate([known, copies])) > 1
         parts = RowHashes(hashes, *(values[first] for values in both[1:]))
         count = self.count + int(copies.sum())
-        singles = Singles(count, *(_count_single_rows(values, repeated) for values in vars(parts).values()))
+        every = (np.append(values, values[repeated]) for values in vars(parts).values())
+        singles = Singles(count, *map(count_singles, every))
         return type(self)(self.schema, hashes, repeated, count, singles, parts)
 
-    def hash_rows(self, X: Any, y: Any) -> Hashes:
-        """Return a hash of the features and the target of each row.
+    def overlap(self, X: Any, y: Any) -> Overlap:
+        """Find rows that equal training rows.
 
         Parameters
         ----------
@@ -131,21 +126,14 @@ class TrainingRows:
             Columns are found by name if both tables have names, else by position. Other columns are ignored.
         y : array-like of shape (row,)
         """
-        return self._hashes(X, y).rows
-
-    def overlap(self, X: Any, y: Any) -> Overlap:
-        """Find rows that equal training rows; the parameters are those of `hash_rows`."""
         from scipy.special import bdtrc
 
-        parts = self._hashes(X, y)
+        parts = RowHashes.of_cells(self._cells(X), y)
         copies = np.isin(parts.rows, self.hashes)
         chance = max(1 - self.singles.rows / self.count, 1 / self.count) if self.count else 0.0
         found = int(copies.sum())
         probability = 1.0 if found == 0 else float(bdtrc(found - 1, len(copies), chance))
-        return Overlap(parts.rows, copies, chance * len(copies), probability, parts, self.singles)
-
-    def _hashes(self, X: Any, y: Any) -> RowHashes:
-        return RowHashes.of_cells(self._cells(X), y)
+        return Overlap(copies, chance * len(copies), probability, parts, self.singles)
 
     def _cells(self, X: Any) -> list[Hashes]:
         """Return 64 bits for each cell, column by column."""
@@ -165,11 +153,6 @@ class TrainingRows:
             raise ValueError(f"X must have {len(columns)} columns, as in training, got {table.shape[1]}")
         cells = [(column, table.iloc[:, place]) for place, column in enumerate(columns) if column.kind != Kind.UNUSED]
         return [_bits(column, series) for column, series in cells]
-
-
-def _count_single_rows(hashes: Hashes, repeated: NDArray[np.bool_]) -> int:
-    """Return how many rows have a hash of their own, from the hashes of the distinct rows."""
-    return count_singles(np.concatenate([hashes, hashes[repeated]]))
 
 
 def _bits(column: Column, cells: pd.Series[Any]) -> Hashes:

@@ -11,8 +11,6 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, check_
 from recuse.tabular.rows import Rows
 from recuse.validation import is_count, require
 
-__all__ = ["Split", "check_folds", "folds_of", "held_out_split", "is_partition", "mark_splits", "splits_of_tested"]
-
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 _TRAIN, _TEST = 1, 2

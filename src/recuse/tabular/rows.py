@@ -14,8 +14,6 @@ from recuse.costs import row_values
 from recuse.dataframes import to_pandas, unmasked
 from recuse.tabular.schema import TableSchema, check_finite
 
-__all__ = ["Origin", "Rows", "as_table", "is_constant_target"]
-
 Floats = NDArray[np.float64]
 
 
@@ -155,29 +153,27 @@ class Rows:
         y: Floats,
         cost: Floats,
         *,
-        sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
-        part: NDArray[np.int8] | None = None,
         merge_costs: bool = False,
+        **options: Any,
     ) -> Self:
         """Merge equal rows and sort.
 
         Parameters
         ----------
-        X : DataFrame or ndarray of shape (row, column)
-        y, cost : ndarray of shape (row,)
-        sample_weight : array-like of shape (row,), optional
-        groups : array-like of shape (row,), optional
-        part : ndarray of shape (row, split), optional
+        X, y, cost, groups
+            As in `as_given`.
         merge_costs : bool, default=False
             Whether rows that differ only in their cost are equal.
+        **options
+            The other options of `as_given`.
         """
-        rows, present, origin = cls._present(X, y, cost, sample_weight, groups, part)
+        rows = cls.as_given(X, y, cost, groups=groups, **options)
         costs = [] if merge_costs else [rows.cost]
         columns: list[NDArray[Any]] = [rows.part, *costs, rows.y, _sortable(rows.X)]
         if groups is not None:
             columns.insert(0, rows.group)
-        return rows._merged(np.column_stack(columns), present, origin)
+        return rows._merged(np.column_stack(columns))
 
     @classmethod
     def as_given(
@@ -190,46 +186,43 @@ class Rows:
         groups: ArrayLike | None = None,
         part: NDArray[np.int8] | None = None,
     ) -> Self:
-        """Keep the rows of weight > 0 in their order; the parameters are those of `canonical`."""
-        rows, present, origin = cls._present(X, y, cost, sample_weight, groups, part)
-        origin.place[present] = np.arange(len(present))
-        return replace(rows, origin=origin)
+        """Keep the rows of weight > 0 in their order.
 
-    @classmethod
-    def _present(
-        cls,
-        X: pd.DataFrame | Floats,
-        y: Floats,
-        cost: Floats,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-        part: NDArray[np.int8] | None,
-    ) -> tuple[Self, Indices, Origin]:
-        """Check weights and groups; return the rows of weight > 0, their positions, and an origin without places."""
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (row, column)
+        y, cost : ndarray of shape (row,)
+        sample_weight : array-like of shape (row,), optional
+        groups : array-like of shape (row,), optional
+        part : ndarray of shape (row, split), optional
+        """
         weight = row_values(1.0 if sample_weight is None else sample_weight, "sample_weight", len(y))
         present = np.flatnonzero(weight > 0)
         if len(present) == 0:
             raise ValueError("sample_weight must be > 0 for at least one row, got only zeros")
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        origin = Origin(np.full(len(y), -1), index, cost, weight)
+        place = np.full(len(y), -1)
+        place[present] = np.arange(len(present))
+        origin = Origin(place, X.index if isinstance(X, pd.DataFrame) else None, cost, weight)
         marks = np.empty((len(y), 0), np.int8) if part is None else part
         group = np.zeros(len(y), np.intp) if groups is None else _group_codes(groups, len(y))
         rows = cls(X, y, cost, weight, group, marks)
         if len(present) < len(y):
             rows = rows.take(present)
-        return (rows if groups is not None else replace(rows, group=_row_codes(_sortable(rows.X)))), present, origin
+        return replace(rows, origin=origin, group=_row_codes(_sortable(rows.X)) if groups is None else rows.group)
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def _merged(self, key: Floats, present: Indices, origin: Origin) -> Self:
+    def _merged(self, key: Floats) -> Self:
         """Return the distinct rows sorted by key; equal rows become one row with the sum of their weights."""
+        assert self.origin is not None
         order, first = _sorted_distinct(key)
         starts = np.zeros(len(order), np.intp)
         starts[first] = 1
-        origin.place[present[order]] = np.cumsum(starts) - 1
+        place = self.origin.place.copy()
+        place[np.flatnonzero(place >= 0)[order]] = np.cumsum(starts) - 1
         weight = np.add.reduceat(self.weight[order], first)
-        return replace(self.take(order[first]), weight=weight, origin=origin)
+        return replace(self.take(order[first]), weight=weight, origin=replace(self.origin, place=place))
 
     def take(self, rows: Indices) -> Self:
         """Return some of the rows."""

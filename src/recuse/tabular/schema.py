@@ -30,8 +30,6 @@ from recuse.tabular.codecs import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["MATRIX", "Column", "Kind", "TableSchema", "Unseen", "check_finite", "kind_of"]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Unseen = Literal["novel", "error", "keep"]

@@ -14,8 +14,6 @@ from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.rows import Rows
 from recuse.tabular.schema import Unseen
 
-__all__ = ["Units", "moments"]
-
 Floats = NDArray[np.float64]
 
 
@@ -62,11 +60,6 @@ class Units:
             scale = 1.0
         log_cost = None if is_constant(cost) else _learn_log(train)
         return cls(encoder, mean, scale if scale > 0 else 1.0, log_cost, loss)
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of targets."""
-        return 1
 
     @property
     def engine_loss(self) -> TargetLoss:

@@ -329,7 +329,7 @@ class Race:
         trials = []
         for entrant in self.entrants:
             kept = entrant in running
-            fitted = entrant.fits.of_first(count) if kept else None
+            fitted = entrant.fits.result(count) if kept else None
             reason = "interrupted" if interrupted else "no time"
             note = entrant.note if kept or entrant.note.startswith("left out") else f"left out: {reason}"
             last_fit = self._last_fit(entrant)

@@ -46,8 +46,6 @@ from recuse.tabular.schema import Unseen
 from recuse.tabular.units import moments
 from recuse.validation import is_count, require
 
-__all__ = ["DeferralRegressor", "default_expected_loss", "default_own_regressor", "learn_expected_loss"]
-
 Floats = NDArray[np.float64]
 
 # An expert must have predicted at least this number of rows.

@@ -25,8 +25,6 @@ from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units, moments
 from recuse.validation import require
 
-__all__ = ["FoldPredictions", "error_rows", "held_out_errors", "learn_inputs", "predict_folds"]
-
 Floats = NDArray[np.float64]
 
 

@@ -28,8 +28,6 @@ from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.validation import require
 
-__all__ = ["RcRRegressorCV"]
-
 _COST = 1.0
 
 
@@ -255,17 +253,13 @@ def _compared(
         costs, unit, reject = np.array([limits.low, limits.high]), 1.0, 1.0
         accept *= (1 / limits.low - 1 / limits.high) / log(limits.high / limits.low)
     rcr_loss = float(rejectors.loss.mean()) * unit
+    later = [(n_regressors + member, rate, epoch) for member, rate, epoch in rejectors.diverged]
+    n_trainings = regressors.n_trainings + rejectors.n_trainings
     return TrainedPair(
         rule,
-        rejectors.learning_rate,
-        rejectors.best_epoch,
+        replace(rejectors, diverged=regressors.diverged + later, n_trainings=n_trainings),
         validation_loss=rcr_loss,
         history=rejectors.history * unit,
-        diverged=[
-            *regressors.diverged,
-            *((n_regressors + member, rate, epoch) for member, rate, epoch in rejectors.diverged),
-        ],
-        n_trainings=regressors.n_trainings + rejectors.n_trainings,
         rcr_loss=rcr_loss,
         always_accept=accept,
         always_reject=reject,

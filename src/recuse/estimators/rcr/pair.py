@@ -14,11 +14,10 @@ from recuse.engine.stack import Stack
 from recuse.estimators.advice import warn_if_cost_out_of_range, warn_if_useless
 from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.rate_search import check_trial_parameters, warn_of_diverged
+from recuse.estimators.rcr.training import Chosen
 from recuse.losses import LossLike
 from recuse.rules.networks import RcRRule
 from recuse.surrogates import CarriesSurrogates, SurrogateLike
-
-__all__ = ["PairRegressor", "TrainedPair"]
 
 Floats = NDArray[np.float64]
 
@@ -30,10 +29,10 @@ class TrainedPair:
     Attributes
     ----------
     rule : RcRRule
-    learning_rate, best_epoch, validation_loss, history, diverged
+    chosen : Chosen
+        The networks that decide, with all trainings that diverged.
+    validation_loss, history
         Values of the fitted attributes.
-    n_trainings : int
-        Number of all trainings.
     rcr_loss, always_accept, always_reject : float
         Means over the held-out rows in the user's units; for a range of costs in units of the cost.
     losses, costs : ndarray
@@ -41,12 +40,9 @@ class TrainedPair:
     """
 
     rule: RcRRule
-    learning_rate: list[float]
-    best_epoch: list[int]
+    chosen: Chosen
     validation_loss: float
     history: Floats
-    diverged: list[tuple[int, float, int]]
-    n_trainings: int
     rcr_loss: float
     always_accept: float
     always_reject: float
@@ -62,7 +58,7 @@ class TrainedPair:
             As in `warnings.warn`, counted from this method.
         """
         level = stacklevel + 1
-        warn_of_diverged(self.diverged, self.n_trainings, stacklevel=level)
+        warn_of_diverged(self.chosen.diverged, self.chosen.n_trainings, stacklevel=level)
         if not warn_if_cost_out_of_range(self.costs, self.losses, stacklevel=level):
             warn_if_useless(self.rcr_loss, self.always_accept, self.always_reject, stacklevel=level)
 
@@ -102,6 +98,6 @@ class PairRegressor(CarriesSurrogates, RejectingRegressor):
         self.__dict__.pop("cost_", None)
         if cost is not None:
             self.cost_ = cost
-        self.learning_rate_, self.best_epoch_ = outcome.learning_rate, outcome.best_epoch
+        self.learning_rate_, self.best_epoch_ = outcome.chosen.learning_rate, outcome.chosen.best_epoch
         self.validation_loss_, self.history_ = outcome.validation_loss, outcome.history
-        self.diverged_ = outcome.diverged
+        self.diverged_ = outcome.chosen.diverged

@@ -24,8 +24,6 @@ from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.validation import is_count, require
 
-__all__ = ["RcRRegressor", "fit_costs"]
-
 # Default of `hidden`, which has no effect on linear networks.
 _HIDDEN = (20, 30, 10)
 
@@ -232,12 +230,9 @@ def _tried(rule: RcRRule, chosen: Chosen, aim: Aim, held_out: Rows) -> TrainedPa
     rcr_loss, accept, reject = (float(np.average(each, weights=held_out.weight)) for each in (decided, errors, cost))
     return TrainedPair(
         rule,
-        chosen.learning_rate,
-        chosen.best_epoch,
+        chosen,
         validation_loss=float(units.loss(chosen.loss).mean()),
         history=units.loss(chosen.history),
-        diverged=chosen.diverged,
-        n_trainings=chosen.n_trainings,
         rcr_loss=rcr_loss,
         always_accept=accept,
         always_reject=reject,

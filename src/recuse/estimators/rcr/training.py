@@ -24,8 +24,6 @@ from recuse.surrogates import SurrogateLike, get
 from recuse.tabular.rows import Rows
 from recuse.tabular.units import Units
 
-__all__ = ["Aim", "Chosen", "ErrorRows", "PairTraining"]
-
 Floats = NDArray[np.float64]
 
 

@@ -18,13 +18,11 @@ from recuse.estimators.base import RejectingRegressor
 from recuse.estimators.risk.corrections import FoldMean, HeldOut, interpolated_rows, learn_calibration, learn_surcharge
 from recuse.losses import TargetLoss
 from recuse.out_of_fold import OutOfFold
-from recuse.rules.risk import PowerCalibration, RiskModels, RiskRule, Surcharge
+from recuse.rules.risk import PowerCalibration, RiskModels, RiskRule
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split, is_partition
 from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
-
-__all__ = ["Corrections", "FoldModels", "RiskBasedRegressor"]
 
 Floats = NDArray[np.float64]
 
@@ -64,13 +62,13 @@ class Corrections:
     encoder : TableEncoder
     fold_mean : FoldMean
         Corrects the risk for the models of new rows.
-    surcharge : Surcharge
+    surcharge : ndarray of shape (column,)
         The extra expected loss of cells without information.
     """
 
     encoder: TableEncoder
     fold_mean: FoldMean
-    surcharge: Surcharge
+    surcharge: Floats
 
     @classmethod
     def learn(
@@ -119,7 +117,7 @@ class Corrections:
                 extra[test] = 0.0
                 continue
             encoder = self.encoder.refitted(rows.take(train).X, rows.weight[train], unseen="novel")
-            extra[test] = self.surcharge(encoder.encode(rows.take(test).X).novelty)
+            extra[test] = encoder.encode(rows.take(test).X).novelty @ self.surcharge
         return extra
 
     def rule(self, models: RiskModels, calibration: PowerCalibration) -> RiskRule:

@@ -22,10 +22,8 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from recuse.losses import SQUARED, TargetLoss
-from recuse.rules.risk import PowerCalibration, Surcharge
+from recuse.rules.risk import PowerCalibration
 from recuse.tabular.encoder import TableEncoder
-
-__all__ = ["FoldMean", "HeldOut", "interpolated_rows", "learn_calibration", "learn_surcharge"]
 
 Floats = NDArray[np.float64]
 
@@ -268,7 +266,7 @@ class HeldOut:
 
 def learn_surcharge(
     encoder: TableEncoder, held_out: Sequence[HeldOut], loss: TargetLoss, random: np.random.RandomState
-) -> Surcharge:
+) -> Floats:
     """Measure the extra loss of blanked columns on held-out rows.
 
     Training rows have no such cells, so a risk model cannot learn their effect. Instead, each column of held-out rows
@@ -282,7 +280,7 @@ def learn_surcharge(
     if columns.sum() < together:
         equal = np.full(len(columns), together / len(columns))
         columns = columns * (together / columns.sum()) if columns.sum() > 0.1 * together else equal
-    return Surcharge(columns)
+    return np.asarray(columns)
 
 
 def _extra_losses(

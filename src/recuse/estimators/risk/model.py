@@ -15,8 +15,6 @@ from recuse.rules.risk import ScaledRisk, non_negative
 from recuse.tabular.folds import Split
 from recuse.threads import one_thread
 
-__all__ = ["CrossFittedRisk", "learn_risk", "refit_risks"]
-
 Floats = NDArray[np.float64]
 
 

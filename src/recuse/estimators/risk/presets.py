@@ -18,8 +18,6 @@ from recuse.estimators.risk.rejector import RiskRejector
 from recuse.tabular.encoder import TableEncoder
 from recuse.validation import is_count, is_rate, require
 
-__all__ = ["KernelAverage", "knn_plug", "mlp_plug", "no_rejection"]
-
 Floats = NDArray[np.float64]
 
 # Widths to try, in units of the median distance between rows.

@@ -25,7 +25,7 @@ from recuse.estimators.subestimators import (
     seeded,
 )
 from recuse.losses import LossLike
-from recuse.rules.risk import PowerCalibration, Prediction, RiskInputs, RiskModels, Surcharge, predict
+from recuse.rules.risk import PowerCalibration, Prediction, RiskInputs, RiskModels, predict
 from recuse.tabular.encoder import TableEncoder
 from recuse.tabular.folds import Split, check_folds, folds_of, held_out_split, is_partition, splits_of_tested
 from recuse.tabular.rows import Rows
@@ -33,8 +33,6 @@ from recuse.tabular.schema import Unseen
 from recuse.tabular.units import moments
 from recuse.threads import one_thread
 from recuse.validation import is_count, is_rate, require
-
-__all__ = ["RiskRejector"]
 
 Floats = NDArray[np.float64]
 
@@ -231,7 +229,7 @@ class RiskRejector(RiskBasedRegressor):
         if self.prefit:  # the columns of its input cannot be blanked, so use the extra loss of a constant prediction
             constant = self.loss_(mean - rows.y).mean()
             extra = max(float(constant - error.mean()), 0.0)
-            corrections = Corrections(encoder, FoldMean.of_one(), Surcharge(np.full(len(encoder.slices), extra)))
+            corrections = Corrections(encoder, FoldMean.of_one(), np.full(len(encoder.slices), extra))
         else:
             of_folds = replace(models, regressors=(fitted.models,))
             both = FoldModels(models, of_folds, of_folds)

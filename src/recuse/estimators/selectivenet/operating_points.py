@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from recuse.rules.networks import OperatingPoints
 
-__all__ = ["best_of", "curve", "nearest"]
-
 Floats = NDArray[np.float64]
 
 _ACCEPT_ALL, _REJECT_ALL = -1e-12, 1.0  # below and above every selection, even if it is rounded to 0 or 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +16,7 @@ from recuse.engine.schedule import SelectivePlan
 from recuse.engine.selective import SelectivelyTrained, SelectiveMember, train_selective
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.estimators.base import RejectingRegressor
-from recuse.estimators.rate_search import check_trial_parameters, divide, draw_seeds, engine_table
+from recuse.estimators.rate_search import check_trial_parameters, divide, draw_seeds, engine_table, warn_of_diverged
 from recuse.estimators.selectivenet.operating_points import best_of, curve, nearest
 from recuse.losses import LossLike
 from recuse.progress import progress_bar
@@ -27,8 +25,6 @@ from recuse.tabular.rows import Rows
 from recuse.tabular.schema import Unseen
 from recuse.tabular.units import Units
 from recuse.validation import is_count, is_rate, require
-
-__all__ = ["SelectiveNetRegressor"]
 
 Floats = NDArray[np.float64]
 
@@ -269,13 +265,8 @@ class SelectiveNetRegressor(RejectingRegressor):
                 f"every training diverged; try a learning_rate smaller than {self.learning_rate}, "
                 "or look for extreme values in X and y"
             )
-        if self.diverged_:
-            warnings.warn(
-                f"{len(self.diverged_)} of {len(coverages)} trainings diverged and were dropped, "
-                f"as (coverage, member, epoch): {self.diverged_}",
-                ConvergenceWarning,
-                stacklevel=3,  # the caller of fit
-            )
+        names = "coverage, member, epoch"
+        warn_of_diverged(self.diverged_, len(coverages), stacklevel=4, names=names)  # the caller of fit
         converged = [training for training in range(len(coverages)) if training not in trained.diverged]
         # double precision for predictions, so that a row gets the same result in any batch
         return trained.stack.take(converged).to(np.float64), coverages[converged]

@@ -28,8 +28,6 @@ from recuse.model_file.graph.operators import (
     infer,
 )
 
-__all__ = ["IR_VERSION", "ML_OPSET", "OPSET", "GraphBuilder", "Value", "concat", "where"]
-
 _TYPES = {
     DOUBLE: TensorProto.DOUBLE,
     FLOAT: TensorProto.FLOAT,

@@ -33,8 +33,6 @@ from recuse.model_file.graph.operators import (
 )
 from recuse.model_file.graph.wire import MODEL, NODE, read_message
 
-__all__ = ["MAX_BLOCK", "MAX_BLOCK_BYTES", "MAX_MEMORY", "MAX_OPERATIONS", "GraphSize", "measure_graph"]
-
 # Bytes of a session and its tensors. The library itself takes 400 MiB, so both fit into 1 GiB.
 MAX_MEMORY = 600 * 2**20
 # Bytes of all tensors of a block of rows. A ResNet-50 with images of 224 x 224 has 0.2 GB for one row.

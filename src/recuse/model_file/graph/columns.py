@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recuse.model_file.errors import ConversionError
 from recuse.model_file.graph.builder import GraphBuilder, Value, concat, where
@@ -30,10 +29,6 @@ from recuse.tabular.encoder import (
     on_circle,
 )
 from recuse.tabular.schema import Kind, TableSchema
-
-__all__ = ["EncodedTable", "TableInputs", "raw_numbers", "table_inputs"]
-
-Floats = NDArray[np.float64]
 
 _DAY = 86_400_000_000  # in microseconds
 

@@ -27,8 +27,6 @@ from recuse.model_file.graph.conversion import convert, converts
 from recuse.model_file.graph.networks import member_predictions
 from recuse.model_file.graph.preprocessing import inverse
 
-__all__: list[str] = []
-
 # Models that predict as another one does, which is an attribute of them.
 _INNER: Mapping[type[Any], str] = {
     **{GridSearchCV: "best_estimator_", RandomizedSearchCV: "best_estimator_"},

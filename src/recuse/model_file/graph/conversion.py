@@ -14,8 +14,6 @@ from recuse.model_file.graph.operators import DOUBLE, ROWS
 from recuse.model_file.schema import ImageSchema
 from recuse.tabular.schema import TableSchema
 
-__all__ = ["Emitted", "build_decision", "convert", "converts", "cost_input", "emits", "emitters"]
-
 
 @dataclass(frozen=True)
 class Emitted:

@@ -23,8 +23,6 @@ from recuse.model_file.graph.linear import affine, constant_rows
 from recuse.model_file.graph.operators import DOUBLE, INT64
 from recuse.model_file.graph.preprocessing import standardised
 
-__all__ = ["square_distances"]
-
 Floats = NDArray[np.float64]
 
 # Up to so many features, differences to all rows are taken feature by feature.

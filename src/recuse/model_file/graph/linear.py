@@ -17,8 +17,6 @@ from recuse.model_file.graph.builder import Value
 from recuse.model_file.graph.conversion import converts
 from recuse.model_file.graph.operators import DOUBLE
 
-__all__ = ["affine", "constant_rows"]
-
 _ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid", "exp": "Exp"}
 
 

@@ -16,8 +16,6 @@ from recuse.model_file.graph.builder import Value, concat
 from recuse.model_file.graph.conversion import converts
 from recuse.model_file.graph.preprocessing import standardised
 
-__all__ = ["in_target_units", "member_predictions", "selective_heads", "stack_outputs", "stack_outputs_at"]
-
 Floats = NDArray[np.float64]
 
 

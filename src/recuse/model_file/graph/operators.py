@@ -14,28 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BOOL",
-    "DOUBLE",
-    "FLOAT",
-    "INT64",
-    "IR_VERSION",
-    "MAX_RANK",
-    "ML_DOMAIN",
-    "ML_OPSET",
-    "OPERATORS",
-    "OPSET",
-    "ROWS",
-    "STRING",
-    "UINT8",
-    "Attributes",
-    "Rule",
-    "Shape",
-    "Signature",
-    "infer",
-    "tree_depth",
-]
-
 OPSET, ML_OPSET, IR_VERSION = 21, 5, 10
 ML_DOMAIN = "ai.onnx.ml"
 

@@ -30,8 +30,6 @@ from recuse.model_file.graph.linear import constant_rows
 from recuse.model_file.graph.operators import DOUBLE, FLOAT, INT64
 from recuse.tabular.encoder import NumberEncoding, UnusedEncoding
 
-__all__ = ["inverse", "standardised"]
-
 Floats = NDArray[np.float64]
 
 # Scikit-learn's selections of columns, which all have the method `get_support`.

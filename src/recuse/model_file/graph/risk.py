@@ -19,8 +19,6 @@ from recuse.model_file.graph.operators import INT64
 from recuse.rules.deferral import DeferralRule, ExpertLoss
 from recuse.rules.risk import Novelty, PowerCalibration, RiskInputs, RiskRule, ScaledRisk
 
-__all__: list[str] = []
-
 
 @emits(RiskRule)
 def _emit_risk(rule: RiskRule, graph: GraphBuilder) -> Emitted:
@@ -44,8 +42,7 @@ def _estimate(rule: RiskRule, table: TableInputs) -> tuple[Value, Value]:
     risk = _weighted([_mean_risk(each, inputs) for each in models.risks], models.risk_weights)
     expected = _calibrated(rule.calibration, risk * rule.factor)
     if rule.surcharge is not None:
-        by_column = rule.surcharge.by_column[encoded.columns]
-        expected = expected + encoded.novelty @ by_column[:, None]
+        expected = expected + encoded.novelty @ rule.surcharge[encoded.columns][:, None]
     return _mean(predictions), expected
 
 

@@ -22,8 +22,6 @@ from recuse.model_file.graph.builder import Value
 from recuse.model_file.graph.conversion import convert, converts
 from recuse.model_file.graph.operators import DOUBLE, FLOAT
 
-__all__ = ["Tree", "tree_ensemble"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from recuse.model_file.errors import ModelFileError
 
-__all__ = ["MAX_NODES", "MODEL", "NODE", "read_message"]
-
 # The time to open a session grows faster than the nodes: 3 s for so many.
 MAX_NODES = 10_000
 # Most inputs and attributes of a node, and most texts and integers of an attribute. Trees have the most of them.
