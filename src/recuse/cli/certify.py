@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from recuse.cli import options
 from recuse.cli.options import option
-from recuse.cli.printing import Output, escape
+from recuse.cli.printing import Output
 from recuse.cli.tables import LabelledTable, read_labelled
 from recuse.phrases import counted
 from recuse.usage_errors import UsageError
@@ -19,8 +20,6 @@ from recuse.usage_errors import UsageError
 if TYPE_CHECKING:
     from recuse.guarantees import Certificate
     from recuse.model_file.served import ServedModel
-
-__all__ = ["certify"]
 
 
 @options.command

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from recuse.datasets import Dataset
 
-__all__ = ["datasets", "demo"]
-
 _FIELDS = ("name", "description", "target", "source", "licence", "note", "sha256")
 # Costs near the mean squared error, where rejection saves most; the paper's costs for the other data sets
 _COSTS = {"concrete": (10.0, 20.0, 30.0)}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 import recuse
 from recuse.cli import options
@@ -18,7 +19,6 @@ from recuse.cli.options import option
 from recuse.cli.printing import (
     Output,
     comparison_table,
-    escape,
     leaderboard_records,
     leaderboard_table,
     saved_facts,
@@ -32,8 +32,6 @@ from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["fit"]
 
 _KINDS = {"number": "numbers", "date": "dates or times", "category": "categories"}
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from recuse.usage_errors import UsageError
 
-__all__ = ["Method", "Preset", "Settings", "build", "check_settings"]
-
 
 class Method(StrEnum):
     """The values of --method."""

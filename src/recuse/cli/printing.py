@@ -23,21 +23,6 @@ if TYPE_CHECKING:
 
     from recuse.model_file.table_report import TableProblem
 
-__all__ = [
-    "Output",
-    "as_text",
-    "comparison_table",
-    "escape",
-    "explained_table",
-    "leaderboard_records",
-    "leaderboard_table",
-    "plain",
-    "saved_facts",
-    "savings_sentence",
-    "size_of",
-    "table_of",
-]
-
 _SHARES = {"rejection_rate", "false_rejection_rate", "false_acceptance_rate"}
 _MEANINGS = {
     "rcr_loss": "mean loss per row: its loss if accepted, its cost if rejected",

@@ -14,8 +14,6 @@ from recuse.cli import options
 from recuse.cli.options import option
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
-__all__ = ["serve"]
-
 _KEY_VARIABLE = "RECUSE_API_KEY"
 _MEBIBYTE = 2**20
 

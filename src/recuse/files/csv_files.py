@@ -24,8 +24,6 @@ from recuse.files.names import STANDARD_STREAM, check_names, source_name, standa
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CsvBlocks", "open_csv", "read_csv"]
-
 _SEPARATORS = (",", ";", "\t", "|")
 # Characters that show the separator and the decimal sign.
 _SAMPLE = 2**18

@@ -17,8 +17,6 @@ from recuse.files.names import STANDARD_STREAM, check_names, file_format, source
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["formula_cells", "formula_warning", "is_formula", "read_table", "without_formulas", "write_table"]
-
 # First characters of formulas. Some spreadsheets take the full-width forms for the plain ones.
 _STARTS = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)([eE][+-]?[0-9]+)?")

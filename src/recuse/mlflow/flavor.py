@@ -21,8 +21,6 @@ from recuse.tabular.schema import TableSchema
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DecisionFunction", "load_model", "log_model", "save_model"]
-
 FLAVOR_NAME = "recuse"
 
 _FILE = "model.recuse"

@@ -11,8 +11,6 @@ from recuse.model_file.schema import ImageSchema, example_cell, example_row
 from recuse.model_file.served import ServedModel
 from recuse.tabular.schema import Column, TableSchema
 
-__all__ = ["example_rows", "signature_of", "summary_of"]
-
 
 def signature_of(served: ServedModel) -> Any:
     """Return the columns of the model and of its decisions, and the parameters `cost` and `costs`."""

@@ -14,19 +14,6 @@ from recuse.phrases import counted
 from recuse.reviews.filesystems import check_local
 from recuse.reviews.results import QueueUnavailable
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Deleted",
-    "OpenFile",
-    "clear_errors",
-    "connect",
-    "delete_before",
-    "mark",
-    "prepare",
-    "snapshot",
-    "transaction",
-]
-
 SCHEMA_VERSION = 1
 _APPLICATION = 0x72637573  # "rcus", in the header of the file
 _BUSY_SECONDS = 30.0  # waiting for the transaction of another process

@@ -7,8 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-__all__ = ["check_local", "mount_of"]
-
 _MOUNT_TABLE = Path("/proc/self/mountinfo")  # only Linux has it
 _NETWORK = frozenset(
     {

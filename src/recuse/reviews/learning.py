@@ -16,8 +16,6 @@ from recuse.reviews.database import snapshot
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["AnsweredRows", "answered_rows", "capped", "effective_rows", "export_table"]
-
 Floats = NDArray[np.float64]
 
 _LEAST_EFFECTIVE = 0.5  # share of the rows

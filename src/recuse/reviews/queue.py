@@ -22,8 +22,6 @@ from recuse.reviews.database import OpenFile, clear_errors, connect, mark, prepa
 from recuse.reviews.recording import RecordedModel, Recording
 from recuse.reviews.results import Lease, Order, Progress, QueueUnavailable, ReviewConflict, ReviewOutcome
 
-__all__ = ["LEASE_SECONDS", "ReviewQueue"]
-
 LEASE_SECONDS = 600.0
 _Job = Callable[[sqlite3.Connection], Any]  # raises a ReviewConflict before it writes anything, or succeeds
 _Waiting = tuple[_Job, "Future[Any]"]

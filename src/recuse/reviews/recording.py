@@ -25,8 +25,6 @@ from recuse.tabular.schema import TableSchema
 if TYPE_CHECKING:
     from recuse.model_file.served import ServedModel
 
-__all__ = ["RecordedModel", "Recording", "drawn", "is_name"]
-
 _RECENT = 64  # rejected rows whose priorities audited rows are given
 _MOST_CHARACTERS = 200  # an id of a caller has at most as many
 

@@ -16,8 +16,6 @@ from recuse.reviews.database import snapshot
 from recuse.reviews.leases import progress
 from recuse.reviews.results import Audits, Interval, ModelSummary, QueueSummary, Rejections
 
-__all__ = ["Answers", "Estimate", "Stream", "estimates_of", "stream_of", "summary_of", "weighted_mean"]
-
 Floats = NDArray[np.float64]
 
 _CONFIDENCE = 0.95

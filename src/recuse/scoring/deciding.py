@@ -23,8 +23,6 @@ from recuse.tabular.column_checks import check_range, costs_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BlockScorer", "Job", "PartRunner"]
-
 
 class BlockScorer:
     """Decides about blocks of rows.

@@ -22,8 +22,6 @@ from recuse.scoring.working_folder import PartStore
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Targets", "encode_part", "output_format", "targets_of"]
-
 
 def output_format(path: str) -> str:
     """Return the format of an output by its ending.

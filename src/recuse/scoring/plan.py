@@ -16,8 +16,6 @@ from recuse.phrases import counted, short
 from recuse.tabular.column_checks import check_name
 from recuse.tabular.schema import TableSchema
 
-__all__ = ["ModelSource", "Plan", "chosen_cost", "columns_to_read", "kept_names", "model_columns", "table_schema"]
-
 # The models that this process opened last, by checksum.
 _recent: dict[str, ServedModel] = {}
 _MOST_RECENT = 4

@@ -26,8 +26,6 @@ from recuse.tasks import run_tasks
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Run", "open_run", "score_files"]
-
 Results = Generator[tuple[int, ScoringSummary]]
 
 _MOST_JOBS = 1000

@@ -18,8 +18,6 @@ from recuse.tabular.column_checks import check_column
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Scorer"]
-
 _SOURCE = "the table"  # in errors
 
 

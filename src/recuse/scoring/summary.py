@@ -20,8 +20,6 @@ from recuse.model_file.table_report import (
 )
 from recuse.tabular.schema import Column, Kind, TableSchema
 
-__all__ = ["ScoringSummary", "merged_problems"]
-
 _ORDER = (MISSING_COLUMN, WRONG_TYPE, NEW_CATEGORY, NEW_MISSING, OUT_OF_RANGE, IGNORED_COLUMN)
 
 

@@ -26,8 +26,6 @@ from recuse.scoring.inputs import part_rows
 from recuse.scoring.plan import Plan
 from recuse.scoring.summary import ScoringSummary
 
-__all__ = ["PartStore", "check_unchanged", "input_facts", "run_facts", "working_folder", "write_whole"]
-
 _LIBRARIES = ("numpy", "onnxruntime", "onnxruntime-gpu", "pandas", "pyarrow")
 # Bytes at both ends of an input that are part of its facts.
 _EDGE = 2**16

@@ -26,8 +26,6 @@ from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi import describe
 from recuse.serving.settings import Settings
 
-__all__ = ["create_app"]
-
 _DESCRIPTION = (
     "Regression with cost-based rejection: each row gets a prediction, and whether to use it or ask a person."
 )

@@ -22,8 +22,6 @@ from recuse.serving.model_store import LoadedModel
 from recuse.tabular.codecs import State
 from recuse.tabular.schema import Column, Kind, TableSchema
 
-__all__ = ["RequestRows", "RowLimits", "RowReader", "check_cost", "check_lenient", "parse_json"]
-
 _MOST_WIDE = 2**22  # bytes of a text with characters beyond U+FFFF: one of them makes all take four bytes of memory
 _FOUR_BYTES = 0xF0  # first byte of such a character in UTF-8
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")

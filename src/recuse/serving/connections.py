@@ -13,8 +13,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from recuse.serving.messages import DEFAULT_HEADERS, error_response
 
-__all__ = ["ConnectionLimits", "LimitedProtocol"]
-
 _HEADER_FRAME = 4  # bytes of ": " and of the line break
 _MOST_FRAMING = 10  # bytes around one byte of a chunked body; a chunk of one byte has six
 _CLOSING_SECONDS = 5.0  # a client may take the rest of an answer so long after the service has closed the connection

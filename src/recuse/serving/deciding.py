@@ -21,9 +21,6 @@ from recuse.serving.model_store import DecidedRows, LoadedModel
 if TYPE_CHECKING:
     from starlette.datastructures import State
 
-
-__all__ = ["Caller", "DecidedRequest", "DecisionRequest", "answer_rows", "find_model"]
-
 Result = TypeVar("Result")
 
 # Smaller bodies take less time than handing them to a thread, unless they may have many misspelt names.

@@ -21,8 +21,6 @@ from recuse.serving.access import Key, RateLimit, digest, host_is_allowed, is_ot
 from recuse.serving.messages import DEFAULT_HEADERS, RequestError, error_response
 from recuse.serving.settings import Settings
 
-__all__ = ["HEALTH_PATHS", "OPEN_PATHS", "Guard", "Refusals"]
-
 HEALTH_PATHS = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
 OPEN_PATHS = HEALTH_PATHS | {"/", "/review"}  # they need no key
 _CLOSED_BY_CLIENT = 499  # as nginx counts them; nobody receives an answer

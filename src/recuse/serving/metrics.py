@@ -22,8 +22,6 @@ from recuse.out_of_fold import OutOfFold
 from recuse.serving.model_store import DecidedRows, LoadedModel
 from recuse.serving.openapi import GUARDED, operation
 
-__all__ = ["RecentRows", "ServiceMetrics", "router"]
-
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -23,8 +23,6 @@ from recuse.tabular.schema import TableSchema
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DecidedRows", "LoadedModel", "ModelStore"]
-
 _VERSION_DIGITS = 12
 
 _log = logging.getLogger("recuse.serving")

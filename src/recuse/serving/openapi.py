@@ -17,8 +17,6 @@ from recuse.serving import messages
 from recuse.serving.guard import OPEN_PATHS
 from recuse.serving.model_store import LoadedModel
 
-__all__ = ["CHANGED", "GUARDED", "POSTED", "describe", "operation"]
-
 _ERRORS = {
     400: "The body cannot be parsed.",
     401: "The key is missing or wrong.",

@@ -14,8 +14,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
-__all__ = ["inline_page", "page_headers", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 _SCRIPTS = (

@@ -22,8 +22,6 @@ from recuse.tabular.schema import Column, Kind, TableSchema
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_training_rows", "predict", "router"]
-
 _MOST_EXPLAINED = 100  # rows in one request: each takes some milliseconds
 
 router = APIRouter()

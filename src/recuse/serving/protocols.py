@@ -23,8 +23,6 @@ from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.tabular.schema import Column
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _FORMATS = ("dataframe_split", "dataframe_records", "instances", "inputs")

@@ -22,8 +22,6 @@ from recuse.serving.messages import RequestError, json_response, shown
 from recuse.serving.openapi import CHANGED, GUARDED, operation
 from recuse.serving.pages import inline_page
 
-__all__ = ["QueueState", "router"]
-
 _FRESH_SECONDS = 0.5  # a write that is not older need not be repeated: anybody may ask whether the service is ready
 _STATUS: dict[type[Exception], int] = {ReviewNotFound: 404, ReviewConflict: 409, QueueUnavailable: 503}
 _KINDS: dict[Any, str] = {str: "a text", bool: "true or false"}

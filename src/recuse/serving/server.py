@@ -18,8 +18,6 @@ from typing import Any
 from recuse.extras import import_extra
 from recuse.serving.settings import Settings
 
-__all__ = ["run_server"]
-
 _BACKLOG = 2048
 _SWITCH_SECONDS = 0.001  # how long a small request waits for a thread that decides about a large one
 _RETRY_SECONDS = 3.0
