@@ -120,7 +120,9 @@ def prepare(path: Path, *, create: bool = True) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY))
         connection = connect(path)
     except sqlite3.DatabaseError as error:
-        raise _not_a_queue(path, error) from error
+        if isinstance(error, sqlite3.OperationalError):
+            raise QueueUnavailable(f"{path} cannot be used: {error}") from error
+        raise ValueError(f"{path} is not a review queue: {error}") from error
     try:
         with transaction(connection):  # two processes may create it at once
             _check(connection, path)
@@ -147,12 +149,6 @@ _MARKS = ("application_id", "user_version")
 def mark(connection: sqlite3.Connection) -> None:
     """Write the schema version again, which changes nothing, to find out whether the file can be written."""
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _not_a_queue(path: Path, error: sqlite3.DatabaseError) -> Exception:
-    if isinstance(error, sqlite3.OperationalError):
-        return QueueUnavailable(f"{path} cannot be used: {error}")
-    return ValueError(f"{path} is not a review queue: {error}")
 
 
 @contextmanager
