@@ -98,11 +98,11 @@ class Output:
             self.say(f"Columns that the model does not use: {escape(short(ignored, 10))}.")
 
     @contextmanager
-    def warnings_as_lines(self) -> Iterator[None]:
-        """Print the warnings of the library when the block ends, each once; those of other libraries are left out."""
+    def warnings_as_lines(self, kind: type[Warning] = UserWarning) -> Iterator[None]:
+        """Print the warnings of a kind when the block ends, each once; all others are left out."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
-            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("always", kind)
             yield
         for warning in caught:
             text = " ".join(str(warning.message).split())

@@ -92,7 +92,7 @@ def serve(
             certificates=_certificates(_by_model("--certificate", certificate, by_name)),
             api_key=api_key,
             keys=() if keys is None else read_keys(keys),
-            allowed_hosts=_allowed_hosts(host, allowed_hosts or []),
+            allowed_hosts=tuple(name.lower() for name in (*(allowed_hosts or ()), host, socket.gethostname()) if name),
             max_rows=max_rows,
             max_cells=max_cells,
             max_bytes=max_megabytes * _MEBIBYTE,
@@ -103,7 +103,8 @@ def serve(
             head_timeout=head_timeout,
             reload_seconds=reload_seconds,
         )
-        run_server(settings, host, port, workers, lambda address: _print_address(list(by_name), address))
+        names = ", ".join(by_name)
+        run_server(settings, host, port, workers, lambda address: typer.echo(f"Serving {names} at {address}"))
 
 
 def _check_reach(host: str, *, has_key: bool, insecure: bool) -> None:
@@ -115,11 +116,6 @@ def _check_reach(host: str, *, has_key: bool, insecure: bool) -> None:
             f"--host {host} can be reached by others, so it needs a key: set {_KEY_VARIABLE}, or give --keys or "
             "--api-key-file, or --insecure to serve everybody"
         )
-
-
-def _allowed_hosts(host: str, names: list[str]) -> tuple[str, ...]:
-    """Return the names of the service: those given, the address to listen at, and the name of the machine."""
-    return tuple(name.lower() for name in (*names, host, socket.gethostname()) if name)
 
 
 def _by_model(option: str, given: list[str] | None, models: Iterable[str]) -> dict[str, str]:
@@ -149,7 +145,3 @@ def _api_key(file: Path | None) -> str | None:
     if _KEY_VARIABLE in os.environ:
         raise UsageError(f"--api-key-file and {_KEY_VARIABLE} cannot both be given")
     return file.read_text(encoding="utf-8").strip()
-
-
-def _print_address(names: list[str], address: str) -> None:
-    typer.echo(f"Serving {', '.join(names)} at {address}")
