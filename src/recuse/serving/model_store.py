@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.decision import Decision
@@ -19,9 +19,6 @@ from recuse.guarantees.certificate import Certificate
 from recuse.model_file.served import ServedModel, load_with_digest
 from recuse.model_file.table_report import CellComparison
 from recuse.tabular.schema import TableSchema
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _VERSION_DIGITS = 12
 
@@ -172,8 +169,6 @@ class LoadedModel:
 
     def _warm_up(self) -> None:
         """Decide once about an empty row, so that no request waits for imports and first allocations."""
-        import pandas as pd
-
         if isinstance(self.model.schema, TableSchema):
             row = pd.DataFrame({column.name: [None] for column in self.model.schema.columns})
             with suppress(ValueError):  # the model may need a cost, or refuse missing values
@@ -229,8 +224,6 @@ class ModelStore:
         for name in self._paths:
             self._replace(name)
         self.default = next(iter(self._paths))
-        self._stopped = Event()
-        self._watching: Thread | None = None
 
     @property
     def names(self) -> list[str]:
@@ -241,26 +234,9 @@ class ModelStore:
         """Return the current version of a model, by default of the first; raise a KeyError for unknown names."""
         return self._loaded[self.default if name is None else name]
 
-    def watch(self, seconds: float) -> None:
-        """Look at the files again and again, in a thread, until `stop`; never if `seconds` is 0."""
-        if seconds > 0:
-            self._stopped.clear()
-            self._watching = Thread(target=self._watch, args=(seconds,), name="reload", daemon=True)
-            self._watching.start()
-
-    def stop(self) -> None:
-        """Stop looking at the files."""
-        self._stopped.set()
-        if self._watching is not None:
-            self._watching.join()
-
     def reload(self) -> list[str]:
         """Load the files that were replaced; return the names of the models with a new version."""
         return [name for name in self._paths if self._reload(name)]
-
-    def _watch(self, seconds: float) -> None:
-        while not self._stopped.wait(seconds):
-            self.reload()
 
     def _reload(self, name: str) -> bool:
         """Load a file that was replaced; return whether its content is new.

@@ -100,7 +100,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
 @cache
 def _schemas() -> dict[str, Any]:
     """Return the schemas of all messages by name."""
-    kinds = [QueueSummary, *(kind for kind in vars(messages).values() if is_typeddict(kind))]
+    kinds = [QueueSummary, messages.ReviewAnswer, *(kind for kind in vars(messages).values() if is_typeddict(kind))]
     adapters: Any = [(kind, "serialization", TypeAdapter(kind)) for kind in kinds]
     schemas: dict[str, Any] = TypeAdapter.json_schemas(adapters, ref_template=_SCHEMAS + "{model}")[1]["$defs"]
     return schemas

@@ -109,7 +109,7 @@ async def answer(request: Request, review: str) -> Response:
     reviewer = _name_of_key(request) or body.get("reviewer", "").strip()
     outcome = await _call(request, lambda queue: queue.answer(review, body["lease"], body["value"]))
     counts = await _call(request, lambda queue: queue.progress(reviewer))
-    return json_response({**asdict(outcome), "progress": asdict(counts)})
+    return json_response(asdict(messages.ReviewAnswer(**vars(outcome), progress=counts)))
 
 
 @router.post(
