@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 
 import recuse
@@ -178,11 +179,9 @@ class _Job:
         """Count the features of each kind, in words."""
         from recuse.tabular.schema import kind_of
 
-        counts: dict[str, int] = {}
-        for name in table.X.columns.drop(self.roles.cost or [], errors="ignore"):
-            kind = _KINDS[kind_of(table.X[name])] if table.X[name].notna().any() else "empty"
-            counts[kind] = counts.get(kind, 0) + 1
-        return counts
+        features = table.X.drop(columns=self.roles.cost or [], errors="ignore")
+        columns = [features[name] for name in features.columns]
+        return dict(Counter(_KINDS[kind_of(each)] if each.notna().any() else "empty" for each in columns))
 
     def _describe(self, table: LabelledTable, added: AddedReviews | None) -> None:
         kinds, target = self._kinds(table), self.roles.target
@@ -205,20 +204,10 @@ class _Job:
         model = build(self.settings, self.cost.value, verbose=not self.printer.silent)
         extra = {"sample_weight": table.weights, "groups": table.groups}
         given = {name: values for name, values in extra.items() if values is not None}
-        with self.printer.warnings_as_lines(), self._progress():
-            return model.fit(table.X, table.y, **given)
-
-    @contextmanager
-    def _progress(self) -> Iterator[None]:
-        """Show that a fit runs, if its estimator shows nothing itself."""
-        from rich.console import Console
-
         console = Console(stderr=True)
-        if self.printer.silent or self.settings.shows_progress or not console.is_terminal:
-            yield
-        else:
-            with console.status("fitting"):
-                yield
+        waits = console.is_terminal and not self.printer.silent and not self.settings.shows_progress
+        with self.printer.warnings_as_lines(), console.status("fitting") if waits else nullcontext():
+            return model.fit(table.X, table.y, **given)
 
     def _judge(self, model: Any, table: LabelledTable, held: LabelledTable | None) -> _Result:
         """Measure the model on the rows to test on or, without these, on its out-of-fold rows."""

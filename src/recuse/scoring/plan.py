@@ -126,7 +126,6 @@ def chosen_cost(
     if model.experts and cost is None and certificate is None:
         return None
     if certificate is not None:
-        held = counted(len(model.certificates), "certificate")
         if not 1 <= certificate <= len(model.certificates):
             held = counted(len(model.certificates), "certificate")
             rule = "certificate must be the number of a certificate"

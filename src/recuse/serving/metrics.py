@@ -6,6 +6,7 @@ import asyncio
 import collections
 import logging
 import os
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -81,28 +82,21 @@ class ServiceMetrics:
             for name, (meaning, labels, mode) in _GAUGES.items()
         }
         self._digesting = Lock()
-        self._children: dict[Any, Any] = {}
+        self._of_route, self._of_decision = cache(self._seconds.labels), cache(self._rows.labels)
         self._known_shares: dict[str, set[tuple[str, str]]] = {}
         self._windows: dict[str, RecentRows] = {}
         self._shown: dict[str, RecentRows] = {}
 
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        key = (route, status)
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = self._seconds.labels(route, str(status))
-        child.observe(seconds)
+        self._of_route(route, str(status)).observe(seconds)
 
     def add(self, loaded: LoadedModel, outcome: DecidedRows) -> None:
         """Count the decisions of a request, and note its rows."""
         accepted = int(np.count_nonzero(outcome.decision.accepted))
         for kind, count in (("accepted", accepted), ("rejected", len(outcome.decision) - accepted)):
             if count:
-                child = self._children.get((loaded.name, kind))
-                if child is None:
-                    child = self._children[loaded.name, kind] = self._rows.labels(loaded.name, kind)
-                child.inc(count)
+                self._of_decision(loaded.name, kind).inc(count)
         window = self._windows.get(loaded.name)
         if window is None or window.loaded is not loaded:
             window = self._windows[loaded.name] = RecentRows(loaded)

@@ -6,7 +6,8 @@ import logging
 import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,6 @@ class LoadedModel:
     model : ServedModel
     training : DataFrame or None
         Training rows, if the service has them.
-    column_names : dict of str to (str or int)
-        Names of the columns of the table, with the column of the cost, by their text in JSON; empty for images.
     certificate_number : int or None
         Number of the certificate, from 1, at whose threshold the model decides.
 
@@ -97,7 +96,6 @@ class LoadedModel:
     version: str
     model: ServedModel = field(repr=False)
     training: pd.DataFrame | None = field(default=None, repr=False)
-    column_names: Mapping[str, str | int] = field(default_factory=dict, repr=False)
     certificate_number: int | None = None
 
     @property
@@ -134,7 +132,6 @@ class LoadedModel:
                 f"the file of model {name!r} must have certificate {certificate}, it has {count} certificates"
             )
         loaded = cls(name, digest[:_VERSION_DIGITS], model, training, certificate_number=certificate)
-        loaded = replace(loaded, column_names=loaded._column_names())
         loaded._warm_up()
         return loaded
 
@@ -160,7 +157,9 @@ class LoadedModel:
                 f"the new file has {promises[1]}"
             )
 
-    def _column_names(self) -> dict[str, str | int]:
+    @cached_property
+    def column_names(self) -> dict[str, str | int]:
+        """Names of the columns of the table, with the column of the cost, by their text in JSON; empty for images."""
         if not isinstance(self.model.schema, TableSchema):
             return {}
         names = [column.name for column in self.model.schema.columns]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from fastapi import APIRouter, Request, Response
 
 from recuse.model_file.table_report import CellComparison
@@ -18,9 +19,6 @@ from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.tabular.codecs import MISSING_WORDS
 from recuse.tabular.schema import Column, Kind, TableSchema
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MOST_EXPLAINED = 100  # rows in one request: each takes some milliseconds
 
@@ -121,8 +119,6 @@ def _neighbours(loaded: LoadedModel, table: dict[str | int, Any]) -> list[list[m
     """Return the nearest training rows of each row; None without a table of training rows that fits the model."""
     if loaded.training is None or _absent(loaded):
         return None
-    import pandas as pd
-
     from recuse.inspection.explanations import nearest_rows
 
     columns, training = _used(loaded), loaded.training
