@@ -77,12 +77,16 @@ def serve(
       recuse serve cars.recuse --host 0.0.0.0 --keys keys.toml --allowed-hosts decisions.example.org
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug):
-        from recuse.serving.access import read_keys
+        from recuse.serving.access import is_loopback, read_keys
         from recuse.serving.server import run_server
         from recuse.serving.settings import Settings, models_by_name
 
         api_key = _api_key(api_key_file)
-        _check_reach(host, has_key=api_key is not None or keys is not None, insecure=insecure)
+        if api_key is None and keys is None and not insecure and not is_loopback(host):
+            raise UsageError(
+                f"--host {host} can be reached by others, so it needs a key: set {_KEY_VARIABLE}, or give --keys or "
+                "--api-key-file, or --insecure to serve everybody"
+            )
         by_name = models_by_name(models)
         settings = Settings(
             by_name,
@@ -105,17 +109,6 @@ def serve(
         )
         names = ", ".join(by_name)
         run_server(settings, host, port, workers, lambda address: typer.echo(f"Serving {names} at {address}"))
-
-
-def _check_reach(host: str, *, has_key: bool, insecure: bool) -> None:
-    """Refuse to give decisions and rows to everybody who can reach the machine, unless that is wanted."""
-    from recuse.serving.access import is_loopback
-
-    if not (has_key or insecure or is_loopback(host)):
-        raise UsageError(
-            f"--host {host} can be reached by others, so it needs a key: set {_KEY_VARIABLE}, or give --keys or "
-            "--api-key-file, or --insecure to serve everybody"
-        )
 
 
 def _by_model(option: str, given: list[str] | None, models: Iterable[str]) -> dict[str, str]:

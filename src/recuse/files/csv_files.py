@@ -178,7 +178,10 @@ class CsvBlocks:
         return block.assign(**{name: block[name].str.replace(self.decimal, ".") for name in text})
 
     def _reader(self, file: Any, **options: Any) -> Any:
-        return pd.read_csv(file, **_parser_options(self._dialect), **options)
+        # the default parser of pandas 2 can miss the last bit
+        precision = {"float_precision": "round_trip"} if pd.__version__.startswith("2.") else {}
+        options |= {"low_memory": False, "index_col": False, "skipinitialspace": True, **precision}
+        return pd.read_csv(file, sep=self._dialect.separator, decimal=self.decimal, **options)
 
 
 def _next_block(reader: Any) -> pd.DataFrame | None:
@@ -249,14 +252,6 @@ def _wrong_line(text: CsvText, dialect: CsvDialect) -> str | None:
             return f"line {start} has {len(cells)} cells, but the header has {width}"
     open_quote = any("\n" in cell for cell in cells[-1:])
     return f"the row of line {start} has a quotation mark that is not closed" if open_quote else None
-
-
-def _parser_options(dialect: CsvDialect) -> dict[str, Any]:
-    """Return the options of `pandas.read_csv` for a dialect."""
-    # the default parser of pandas 2 can miss the last bit
-    precision = {"float_precision": "round_trip"} if pd.__version__.startswith("2.") else {}
-    options = {"low_memory": False, "index_col": False, "skipinitialspace": True}
-    return {"sep": dialect.separator, "decimal": dialect.decimal, **options, **precision}
 
 
 @contextmanager

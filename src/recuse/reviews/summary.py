@@ -104,19 +104,16 @@ def estimates_of(stream: Stream) -> dict[str, Estimate]:
     """
     accepted = weighted_mean(stream.accepted.loss, stream.accepted.weight)
     rejected = weighted_mean(stream.rejected.loss, stream.rejected.weight)
+    saved = stream.rejected.loss - stream.rejected.cost
+    least = -float(stream.rejected.cost.max(initial=0.0))  # a loss of 0
     return {
         "accepted_loss": accepted,
         "rejected_loss": rejected,
         "rcr_loss": _rcr_loss(stream, accepted),
         "false_acceptance_rate": _share(stream, high_loss=True),
         "false_rejection_rate": _share(stream, high_loss=False),
-        "saved_by_rejecting": _saved(stream.rejected),
+        "saved_by_rejecting": weighted_mean(saved, stream.rejected.weight, least),
     }
-
-
-def _saved(rejected: Answers) -> Estimate:
-    least = -float(rejected.cost.max(initial=0.0))  # a loss of 0
-    return weighted_mean(rejected.loss - rejected.cost, rejected.weight, least)
 
 
 def _rcr_loss(stream: Stream, accepted: Estimate) -> Estimate:

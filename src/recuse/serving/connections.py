@@ -62,11 +62,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self.opened = self.loop.time()
 
     @property
-    def at_work(self) -> bool:
-        """Whether the application works on a whole request of this connection."""
-        return self._stage is _COMPLETE and not self._answered
-
-    @property
     def _answered(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
@@ -102,11 +97,15 @@ class LimitedProtocol(HttpToolsProtocol):
     def _check_limits(self, before: _Stage) -> None:
         """Close the connection after too many bytes; otherwise set the time for the rest if a new stage was reached."""
         if self._refused or self._head_received > self._settings.max_head_bytes:
-            self._refuse_head()
+            self._refused = True
+            self._answer(431, f"the head of a request may have at most {self._settings.max_head_bytes} bytes")
+            self._close("head", "a request with too large a head")
         elif self._body_received > self._settings.max_head_bytes + _MOST_FRAMING * self._body_parsed:
             self._close("framing", "a body with too much framing")
         elif self._stage is not before or self._stage is _COMPLETE:
-            self._expect_rest()
+            # the rest of the head, or the body and the answer; after stray bytes, a request
+            waits_for_head = self._stage is _HEAD or (self._stage is _COMPLETE and self._answered)
+            self._expect(self._settings.head_timeout if waits_for_head else self._message_seconds)
 
     def on_message_begin(self) -> None:
         """Start a request."""
@@ -159,11 +158,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self.app_state["refusals"].note("protocol", "closed a connection that sent no HTTP", self.client)
         self.transport.close()
 
-    def _expect_rest(self) -> None:
-        """Wait for the rest of the head, or for the body and the answer; after stray bytes, for a request."""
-        waits_for_head = self._stage is _HEAD or (self._stage is _COMPLETE and self._answered)
-        self._expect(self._settings.head_timeout if waits_for_head else self._message_seconds)
-
     def _expect(self, seconds: float) -> None:
         """Close the connection after some seconds, unless what is awaited has come."""
         self._deadline = self.loop.time() + seconds
@@ -191,14 +185,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._answer(408, f"the head of a request must come within {self._settings.head_timeout:g} seconds")
         self._close("unfinished", "a request that was not sent or an answer that was not taken in time")
 
-    def _refuse_head(self) -> None:
-        self._refused = True
-        self._answer(431, f"the head of a request may have at most {self._settings.max_head_bytes} bytes")
-        self._close("head", "a request with too large a head")
-
     def _make_room(self) -> None:
         """Close the oldest connection without a request at work; if there is none, this one."""
-        idle = [each for each in self.connections if isinstance(each, LimitedProtocol) and not each.at_work]
+        ours = [each for each in self.connections if isinstance(each, LimitedProtocol)]
+        idle = [each for each in ours if each._stage is not _COMPLETE or each._answered]
         oldest = min(idle, key=lambda each: each.opened, default=self)
         if oldest is self:
             self._answer(503, f"{len(self.connections) - 1} connections are open: try again soon")

@@ -25,8 +25,6 @@ _VERSION_DIGITS = 12
 
 _log = logging.getLogger("recuse.serving")
 
-Signature = tuple[int, int, int]
-
 
 @dataclass(frozen=True)
 class DecidedRows:
@@ -288,7 +286,7 @@ def _warn_of_certificates(loaded: LoadedModel) -> None:
         )
 
 
-def _signature(path: Path) -> Signature | None:
+def _signature(path: Path) -> tuple[int, int, int] | None:
     """Return what changes when a file is replaced or written; None if there is no file."""
     try:
         status = path.stat()
