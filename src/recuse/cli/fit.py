@@ -98,16 +98,6 @@ def fit(
 
 
 @dataclass(frozen=True)
-class _Result:
-    """How the model did: the measures of some rows, or of none, and the candidates of the blend."""
-
-    rows: str | None
-    count: int
-    measures: dict[str, float] | None
-    leaderboard: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
 class _Job:
     """One run of the command, step by step."""
 
@@ -133,7 +123,7 @@ class _Job:
         self._describe(table, added)
         model = self._fit(table)
         recuse.save(model, self.path)
-        self._print(table, added, self._judge(model, table, held))
+        self._print(model, table, added, self._judge(model, table, held))
 
     def _read(self) -> tuple[LabelledTable, AddedReviews | None]:
         """Return the rows of the table and, if there is a review queue, what its answers added to them."""
@@ -209,14 +199,13 @@ class _Job:
         with self.printer.warnings_as_lines(), console.status("fitting") if waits else nullcontext():
             return model.fit(table.X, table.y, **given)
 
-    def _judge(self, model: Any, table: LabelledTable, held: LabelledTable | None) -> _Result:
-        """Measure the model on the rows to test on or, without these, on its out-of-fold rows."""
+    def _judge(self, model: Any, table: LabelledTable, held: LabelledTable | None) -> dict[str, Any]:
+        """Measure the model on the rows to test on or else on its out-of-fold rows, and say which rows these are."""
         from recuse.out_of_fold import OutOfFold
 
-        records = leaderboard_records(getattr(model, "leaderboard_", None))
         of_folds = OutOfFold.of(model)
         if held is None and of_folds is None:
-            return _Result(None, 0, None, records)
+            return {"evaluated_on": None, "measures": None}
         rows = table if held is None else held
         weights = rows.weights if rows.judge_weights is None else rows.judge_weights
         if held is None:
@@ -232,15 +221,17 @@ class _Job:
             name = f"rows of {rows.source}"
         elif self.reviews is not None:
             name += "; weighted by the rows of the table and of the service that they represent"
-        return _Result(name, len(decision), decision.evaluate(y, sample_weight=weights), records)
+        judged = {"evaluated_on": name, "measures": decision.evaluate(y, sample_weight=weights)}
+        self.printer.say(f"\nResult on {len(decision):,} {escape(name)}")
+        return judged
 
-    def _print(self, table: LabelledTable, added: AddedReviews | None, result: _Result) -> None:
-        say, measures, prices = self.printer.say, result.measures, self.cost.prices
+    def _print(self, model: Any, table: LabelledTable, added: AddedReviews | None, judged: dict[str, Any]) -> None:
+        say, measures, prices = self.printer.say, judged["measures"], self.cost.prices
+        records = leaderboard_records(getattr(model, "leaderboard_", None))
         if measures is not None:
-            say(f"\nResult on {result.count:,} {escape(str(result.rows))}")
             say(comparison_table(measures, prices))
-        if result.leaderboard:
-            say(leaderboard_table(result.leaderboard))
+        if records:
+            say(leaderboard_table(records))
         if measures is not None:
             say(savings_sentence(measures, self.settings.loss, prices))
         path = escape(shlex.quote(str(self.path)))
@@ -257,10 +248,9 @@ class _Job:
                 "method": str(self.settings.method),
                 "preset": str(self.settings.preset),
                 "loss": self.settings.loss,
-                "evaluated_on": result.rows,
-                "measures": measures,
+                **judged,
                 **saved_facts(measures, self.settings.loss, prices),
-                "leaderboard": result.leaderboard,
+                "leaderboard": records,
                 "reviews": None if added is None else added.facts(),
             }
         )

@@ -131,7 +131,9 @@ class CsvBlocks:
         with _csv_errors(text.path), _line_errors(text):
             self._dialect = _dialect_of(text)
             self.decimal = self._dialect.decimal
-            _check_header(text, self._dialect)
+            # two columns of one name would be numbered by pandas
+            header = next((cells for _, cells in _lines(text, self._dialect)), [])
+            check_names([name for name in header if name], text.path)
             with text.open() as file, _parser_warnings_as_errors():
                 self.names = list(self._reader(file, nrows=0).columns.map(str))
         check_names(self.names, text.path)
@@ -224,12 +226,6 @@ def _line_errors(text: CsvText) -> Iterator[None]:
         raise ValueError(_encoding_error(text)) from error
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise pd.errors.ParserError(_wrong_line(text, _dialect_of(text)) or str(error)) from error
-
-
-def _check_header(text: CsvText, dialect: CsvDialect) -> None:
-    """Raise an error if two columns have the same name, which pandas would number."""
-    header = next((cells for _, cells in _lines(text, dialect)), [])
-    check_names([name for name in header if name], text.path)
 
 
 def _lines(text: CsvText, dialect: CsvDialect) -> Iterator[tuple[int, list[str]]]:
