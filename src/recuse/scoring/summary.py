@@ -88,8 +88,8 @@ def merged_problems(schema: TableSchema, problems: Iterable[TableProblem]) -> li
     Examples
     --------
     >>> schema = TableSchema((Column("weight", Kind.NUMBER, low=0.0, high=5.0),))
-    >>> far = TableProblem("weight", OUT_OF_RANGE, 2, "9", "0 to 5")
-    >>> farther = TableProblem("weight", OUT_OF_RANGE, 1, "-7", "0 to 5")
+    >>> far = TableProblem("weight", kinds.OUT_OF_RANGE, 2, "9", "0 to 5")
+    >>> farther = TableProblem("weight", kinds.OUT_OF_RANGE, 1, "-7", "0 to 5")
     >>> [(each.rows, each.example) for each in merged_problems(schema, [far, farther])]
     [(3, '-7')]
     """
