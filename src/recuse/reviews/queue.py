@@ -50,7 +50,7 @@ class ReviewQueue:
     >>> from sklearn.linear_model import Ridge
     >>> X, y, _, _ = recuse.datasets.make_heteroscedastic(200, random_state=0)
     >>> folder = tempfile.TemporaryDirectory()
-    >>> recuse.save(recuse.RiskRejector(Ridge(), cost=0.01, random_state=0).fit(X, y), f"{folder.name}/m.recuse")
+    >>> recuse.save(recuse.RiskRejector(Ridge(), cost=0.5, random_state=0).fit(X, y), f"{folder.name}/m.recuse")
     >>> model = recuse.load(f"{folder.name}/m.recuse")
     >>> with ReviewQueue.open(f"{folder.name}/reviews.sqlite", audit_share=0.02) as queue:
     ...     ids = queue.record(RecordedModel("m", "1", model), X[:1], model.decide(X[:1])).result()
