@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 
 from recuse.extras import import_extra
 
-__all__ = ["run_tasks"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 Outcome = tuple[Any, Exception | None]  # a task or what it returned, or the error instead of it

@@ -3,14 +3,15 @@
 import hashlib
 import logging
 import shutil
-import threading
+import time
 
 import pytest
 
 from recuse.model_file import ModelFileError
+from recuse.serving import Settings, create_app
 from recuse.serving.model_store import ModelStore
 from saved_estimators import TRAIN
-from service_runs import wait_until
+from service_runs import TestClient, wait_until
 
 
 @pytest.fixture
@@ -113,12 +114,13 @@ def test_a_file_that_cannot_be_loaded_at_the_start_is_an_error(tmp_path):
         ModelStore({"x": tmp_path / "x.recuse"})
 
 
-def test_a_thread_looks_at_the_files_until_it_is_stopped(path, models):
-    store, threads = ModelStore({"cars": path}), threading.active_count()
-    store.watch(0)
-    assert threading.active_count() == threads
-    store.watch(0.01)
-    replace(path, models / "cars_again.recuse")
-    wait_until(lambda: store.get().version == version(models / "cars_again.recuse"))
-    store.stop()
-    assert threading.active_count() == threads
+def test_a_running_service_looks_at_the_files(path, models):
+    app = create_app(Settings({"cars": path}, reload_seconds=0.01))
+    with TestClient(app):
+        replace(path, models / "cars_again.recuse")
+        wait_until(lambda: app.state.models.get().version == version(models / "cars_again.recuse"))
+    with TestClient(create_app(Settings({"cars": path}, reload_seconds=0))) as client:
+        before = client.get("/models").json()
+        replace(path, models / "cars.recuse")
+        time.sleep(0.1)
+        assert client.get("/models").json() == before

@@ -17,7 +17,6 @@ from sklearn.linear_model import Ridge
 
 import recuse
 from recuse import RcRRegressor, RiskRejector, datasets
-from recuse.serving.model_store import ModelStore
 from recuse.tabular.codecs import MISSING_WORDS
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -436,7 +435,6 @@ def test_rows_go_to_review_only_when_they_are_sent(driver, folder, tmp_path):
         assert waiting(reviews, queue) == 1 + rejected
 
 
-@pytest.mark.skipif(not hasattr(ModelStore, "watch"), reason="needs the reload of replaced files")
 def test_a_replaced_model_keeps_the_rows_of_the_page(driver, folder, tmp_path):
     path, new = tmp_path / "cars.recuse", tmp_path / "new"
     shutil.copyfile(folder / "cars.recuse", path)

@@ -21,8 +21,6 @@ from recuse.cli.reviews import reviews
 from recuse.cli.serve import serve
 from recuse.usage_errors import UNUSABLE, flush_output, print_error, sentence_of
 
-__all__ = ["app"]
-
 # \b keeps the line breaks of the paragraph
 _HELP = """Regression with cost-based rejection.
 

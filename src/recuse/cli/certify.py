@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from recuse.cli import options
 from recuse.cli.options import option
-from recuse.cli.printing import Output, escape
+from recuse.cli.printing import Output
 from recuse.cli.tables import LabelledTable, read_labelled
 from recuse.phrases import counted
 from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:
     from recuse.guarantees import Certificate
-    from recuse.model_file.served import ServedModel
-
-__all__ = ["certify"]
 
 
 @options.command
@@ -65,7 +62,7 @@ def certify(
       recuse certify cars.recuse fresh.csv --target 5 --bound 400 -o certified.recuse
       recuse certify cars.recuse fresh.csv --target 5 --bound 400 --what rcr_loss --delta 0.01
     """  # noqa: D301
-    from recuse import load
+    from recuse import guarantees, load
     from recuse.files.atomic import check_writable
 
     if what not in ("accepted_loss", "rcr_loss"):
@@ -80,20 +77,21 @@ def certify(
     if table.left_out:
         printer.warn(f"{counted(table.left_out, 'row')} without a target left out")
     of_groups = table.columns_of_groups(used)
-    certificate = _certified(
-        served,
-        table,
-        printer,
-        target=target,
-        bound=bound,
-        delta=delta,
-        what=what,
-        cost=None if given is None else _cost(given, table),
-        cost_bound=cost_bound,
-        groups=None if of_groups is None else of_groups.iloc[:, 0].to_numpy(),
-        allow_training_rows=allow_training_rows,
-        attempts=attempts,
-    )
+    with printer.warnings_as_lines(guarantees.BoundWarning):  # the problems of the table have what others say
+        certificate = guarantees.certify(
+            served,
+            table.X,
+            table.y.to_numpy(),
+            target=target,
+            bound=bound,
+            delta=delta,
+            what=what,  # type: ignore[arg-type]
+            cost=None if given is None else _cost(given, table),
+            cost_bound=cost_bound,
+            groups=None if of_groups is None else of_groups.iloc[:, 0].to_numpy(),
+            allow_training_rows=allow_training_rows,
+            attempts=attempts,
+        )
     if chosen.column is not None and certificate.cost_given == "per row":  # a model of an array, without names
         certificate = replace(certificate, cost=chosen.column)
     _print(model, certificate, output, printer)
@@ -102,20 +100,6 @@ def certify(
 def _cost(given: options.GivenCost, table: LabelledTable) -> Any:
     """Return the cost as `certify` takes it: a model of an array has no column of costs among those it reads."""
     return table.cost if given.column is not None and given.column not in table.X.columns else given.value
-
-
-def _certified(model: ServedModel, table: LabelledTable, printer: Output, **wanted: Any) -> Certificate:
-    """Certify the model; of the warnings, those of rows are left out, since the problems of the table have them."""
-    from recuse.guarantees import BoundWarning, certify
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore", UserWarning)
-        warnings.simplefilter("always", BoundWarning)
-        certificate = certify(model, table.X, table.y.to_numpy(), **wanted)
-    for warning in caught:
-        if issubclass(warning.category, BoundWarning):
-            printer.warn(str(warning.message))
-    return certificate
 
 
 def _print(model: Path, certificate: Certificate, output: Path | None, printer: Output) -> None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from recuse.datasets import Dataset
 
-__all__ = ["datasets", "demo"]
-
 _FIELDS = ("name", "description", "target", "source", "licence", "note", "sha256")
 # Costs near the mean squared error, where rejection saves most; the paper's costs for the other data sets
 _COSTS = {"concrete": (10.0, 20.0, 30.0)}
@@ -78,7 +76,7 @@ def _check_writable(folder: Path) -> None:
 def _run(data: Dataset, output: Path, epochs: int, time_limit: float | None) -> None:
     import pandas as pd
 
-    from recuse import datasets, metrics
+    from recuse import datasets, metrics, report
     from recuse.estimators import AutoRejector, RcRRegressor, fit_costs
 
     (X, y), (X_validation, y_validation), (X_test, y_test) = datasets.split(data, repeat=0)
@@ -96,7 +94,8 @@ def _run(data: Dataset, output: Path, epochs: int, time_limit: float | None) -> 
     say(_comparison_table(paper, auto, name))
     say(_summary(paper, auto, data.target))
     say(f"\nThe figure of these losses is [bold]{_save_figure(paper, auto, output, f'the {name}')}[/].")
-    page = _write_page(model, data, (X_test, y_test), known, output)
+    page, title = output / "report.html", f"{data.name}: what AutoRejector would save"
+    report.write(model, X_test, y_test, page, group=_GROUPS.get(data.name), training=known, title=title)
     say(f"Open [bold]{page}[/] in a browser: its sliders move the cost and the share of rejected rows.")
 
 
@@ -145,15 +144,6 @@ def _save_figure(paper: pd.DataFrame, auto: pd.DataFrame, folder: Path, name: st
     CostCurveDisplay(auto).plot(ax, name="AutoRejector")
     with new_file(path) as file:
         figure.savefig(file, format="png", dpi=110)
-    return path
-
-
-def _write_page(model: Any, data: Dataset, test: tuple[Any, Any], known: tuple[Any, Any], folder: Path) -> Path:
-    """Write the page about AutoRejector."""
-    from recuse import report
-
-    path, title = folder / "report.html", f"{data.name}: what AutoRejector would save"
-    report.write(model, *test, path, group=_GROUPS.get(data.name), training=known, title=title)
     return path
 
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from recuse.cli import options
 from recuse.cli.options import option
-from recuse.cli.printing import Output, escape, explained_table, saved_facts, savings_sentence, size_of
+from recuse.cli.printing import Output, explained_table, saved_facts, savings_sentence, size_of
 from recuse.cli.tables import decide, read_decisions, read_labelled
 from recuse.usage_errors import UsageError
-
-__all__ = ["evaluate", "report"]
 
 
 @options.command

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 import recuse
 from recuse.cli import options
@@ -18,7 +20,6 @@ from recuse.cli.options import option
 from recuse.cli.printing import (
     Output,
     comparison_table,
-    escape,
     leaderboard_records,
     leaderboard_table,
     saved_facts,
@@ -32,8 +33,6 @@ from recuse.usage_errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["fit"]
 
 _KINDS = {"number": "numbers", "date": "dates or times", "category": "categories"}
 
@@ -99,16 +98,6 @@ def fit(
 
 
 @dataclass(frozen=True)
-class _Result:
-    """How the model did: the measures of some rows, or of none, and the candidates of the blend."""
-
-    rows: str | None
-    count: int
-    measures: dict[str, float] | None
-    leaderboard: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
 class _Job:
     """One run of the command, step by step."""
 
@@ -134,7 +123,7 @@ class _Job:
         self._describe(table, added)
         model = self._fit(table)
         recuse.save(model, self.path)
-        self._print(table, added, self._judge(model, table, held))
+        self._print(model, table, added, self._judge(model, table, held))
 
     def _read(self) -> tuple[LabelledTable, AddedReviews | None]:
         """Return the rows of the table and, if there is a review queue, what its answers added to them."""
@@ -180,11 +169,9 @@ class _Job:
         """Count the features of each kind, in words."""
         from recuse.tabular.schema import kind_of
 
-        counts: dict[str, int] = {}
-        for name in table.X.columns.drop(self.roles.cost or [], errors="ignore"):
-            kind = _KINDS[kind_of(table.X[name])] if table.X[name].notna().any() else "empty"
-            counts[kind] = counts.get(kind, 0) + 1
-        return counts
+        features = table.X.drop(columns=self.roles.cost or [], errors="ignore")
+        columns = [features[name] for name in features.columns]
+        return dict(Counter(_KINDS[kind_of(each)] if each.notna().any() else "empty" for each in columns))
 
     def _describe(self, table: LabelledTable, added: AddedReviews | None) -> None:
         kinds, target = self._kinds(table), self.roles.target
@@ -207,29 +194,18 @@ class _Job:
         model = build(self.settings, self.cost.value, verbose=not self.printer.silent)
         extra = {"sample_weight": table.weights, "groups": table.groups}
         given = {name: values for name, values in extra.items() if values is not None}
-        with self.printer.warnings_as_lines(), self._progress():
+        console = Console(stderr=True)
+        waits = console.is_terminal and not self.printer.silent and not self.settings.shows_progress
+        with self.printer.warnings_as_lines(), console.status("fitting") if waits else nullcontext():
             return model.fit(table.X, table.y, **given)
 
-    @contextmanager
-    def _progress(self) -> Iterator[None]:
-        """Show that a fit runs, if its estimator shows nothing itself."""
-        from rich.console import Console
-
-        console = Console(stderr=True)
-        if self.printer.silent or self.settings.shows_progress or not console.is_terminal:
-            yield
-        else:
-            with console.status("fitting"):
-                yield
-
-    def _judge(self, model: Any, table: LabelledTable, held: LabelledTable | None) -> _Result:
-        """Measure the model on the rows to test on or, without these, on its out-of-fold rows."""
+    def _judge(self, model: Any, table: LabelledTable, held: LabelledTable | None) -> dict[str, Any]:
+        """Measure the model on the rows to test on or else on its out-of-fold rows, and say which rows these are."""
         from recuse.out_of_fold import OutOfFold
 
-        records = leaderboard_records(getattr(model, "leaderboard_", None))
         of_folds = OutOfFold.of(model)
         if held is None and of_folds is None:
-            return _Result(None, 0, None, records)
+            return {"evaluated_on": None, "measures": None}
         rows = table if held is None else held
         weights = rows.weights if rows.judge_weights is None else rows.judge_weights
         if held is None:
@@ -245,15 +221,17 @@ class _Job:
             name = f"rows of {rows.source}"
         elif self.reviews is not None:
             name += "; weighted by the rows of the table and of the service that they represent"
-        return _Result(name, len(decision), decision.evaluate(y, sample_weight=weights), records)
+        judged = {"evaluated_on": name, "measures": decision.evaluate(y, sample_weight=weights)}
+        self.printer.say(f"\nResult on {len(decision):,} {escape(name)}")
+        return judged
 
-    def _print(self, table: LabelledTable, added: AddedReviews | None, result: _Result) -> None:
-        say, measures, prices = self.printer.say, result.measures, self.cost.prices
+    def _print(self, model: Any, table: LabelledTable, added: AddedReviews | None, judged: dict[str, Any]) -> None:
+        say, measures, prices = self.printer.say, judged["measures"], self.cost.prices
+        records = leaderboard_records(getattr(model, "leaderboard_", None))
         if measures is not None:
-            say(f"\nResult on {result.count:,} {escape(str(result.rows))}")
             say(comparison_table(measures, prices))
-        if result.leaderboard:
-            say(leaderboard_table(result.leaderboard))
+        if records:
+            say(leaderboard_table(records))
         if measures is not None:
             say(savings_sentence(measures, self.settings.loss, prices))
         path = escape(shlex.quote(str(self.path)))
@@ -270,10 +248,9 @@ class _Job:
                 "method": str(self.settings.method),
                 "preset": str(self.settings.preset),
                 "loss": self.settings.loss,
-                "evaluated_on": result.rows,
-                "measures": measures,
+                **judged,
                 **saved_facts(measures, self.settings.loss, prices),
-                "leaderboard": result.leaderboard,
+                "leaderboard": records,
                 "reviews": None if added is None else added.facts(),
             }
         )

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.markup import escape
+
 from recuse.cli import options
 from recuse.cli.options import option
-from recuse.cli.printing import Output, escape, leaderboard_records, leaderboard_table, size_of, table_of
+from recuse.cli.printing import Output, leaderboard_records, leaderboard_table, size_of, table_of
 from recuse.phrases import counted, short
 
 if TYPE_CHECKING:
     from recuse.model_file.served import ServedModel
     from recuse.tabular.schema import Column
-
-__all__ = ["export", "inspect"]
 
 _SHOWN_LEVELS = 6
 _INPUTS = {

@@ -10,8 +10,6 @@ from typing import Any
 
 from recuse.usage_errors import UsageError
 
-__all__ = ["Method", "Preset", "Settings", "build", "check_settings"]
-
 
 class Method(StrEnum):
     """The values of --method."""
@@ -44,49 +42,38 @@ class _Recipe:
         Name in `recuse.estimators`.
     fast, best : dict
         Parameters of these presets; empty if they have no effect.
-    parameters : dict
-        Parameters of all presets.
-    has_jobs : bool
-        Whether it takes a number of processes.
-    shows_progress : bool
-        Whether it shows its own progress bar.
+    takes : tuple of str
+        What else it takes, of the parameters that `build` knows.
     """
 
     estimator: str
     fast: dict[str, Any] = field(default_factory=dict)
     best: dict[str, Any] = field(default_factory=dict)
-    parameters: dict[str, Any] = field(default_factory=dict)
-    has_jobs: bool = False
-    shows_progress: bool = False
+    takes: tuple[str, ...] = ()
 
     def of_preset(self, preset: Preset) -> dict[str, Any]:
         """Return the parameters of a preset alone."""
         return {Preset.FAST: self.fast, Preset.BEST: self.best}.get(preset, {})
 
 
+_SHORT, _SEVERAL = {"regressor__epochs": 300}, {"regressor__n_members": 5}
 _RECIPES = {
-    Method.AUTO: _Recipe("AutoRejector", {"preset": "fast"}, {"preset": "best"}, has_jobs=True, shows_progress=True),
-    Method.RCR: _Recipe("RcRRegressor", {"epochs": 300}, {"n_members": 10}, shows_progress=True),
-    Method.RCR_CROSSFIT: _Recipe("RcRRegressorCV", {"n_members": 2}, {"cv": 10}, shows_progress=True),
-    Method.RISK: _Recipe("RiskRejector", {"cv": 3}, {"cv": 10}, has_jobs=True),
-    Method.SELECTIVENET: _Recipe(
-        "SelectiveNetRegressor", {"epochs": 200}, {"n_members": 4}, {"coverage": None}, shows_progress=True
-    ),
-    Method.KNN_PLUG: _Recipe("knn_plug", has_jobs=True),
+    Method.AUTO: _Recipe("AutoRejector", {"preset": "fast"}, {"preset": "best"}, ("n_jobs", "verbose", "time_limit")),
+    Method.RCR: _Recipe("RcRRegressor", {"epochs": 300}, {"n_members": 10}, ("verbose",)),
+    Method.RCR_CROSSFIT: _Recipe("RcRRegressorCV", {"n_members": 2}, {"cv": 10}, ("verbose",)),
+    Method.RISK: _Recipe("RiskRejector", {"cv": 3}, {"cv": 10}, ("n_jobs",)),
+    Method.SELECTIVENET: _Recipe("SelectiveNetRegressor", {"epochs": 200}, {"n_members": 4}, ("verbose", "coverage")),
+    Method.KNN_PLUG: _Recipe("knn_plug", takes=("n_jobs",)),
     Method.MLP_PLUG: _Recipe(
         "mlp_plug",
-        {"regressor__epochs": 300, "risk__epochs": 300},
-        {"regressor__n_members": 5, "risk__n_members": 5},
-        has_jobs=True,
+        {**_SHORT, "risk__epochs": 300},
+        {**_SEVERAL, "risk__n_members": 5},
+        takes=("n_jobs", "regressor__loss"),
     ),
-    Method.NO_REJECTION: _Recipe(
-        "no_rejection", {"regressor__epochs": 300}, {"regressor__n_members": 5}, has_jobs=True
-    ),
+    Method.NO_REJECTION: _Recipe("no_rejection", _SHORT, _SEVERAL, ("n_jobs", "regressor__loss")),
 }
 # Methods that judge their training rows by models that were not fitted to them.
 _OUT_OF_FOLD = {Method.AUTO, Method.RISK}
-# Methods whose regressor is a network with a loss of its own.
-_WITH_NETWORK = {Method.MLP_PLUG, Method.NO_REJECTION}
 # Share of the rows to test on, for methods without out-of-fold results.
 _TEST_SHARE = 0.2
 # The largest seed that numpy takes.
@@ -117,7 +104,7 @@ class Settings:
     @property
     def shows_progress(self) -> bool:
         """Whether the estimator shows its own progress bar."""
-        return _RECIPES[self.method].shows_progress
+        return "verbose" in _RECIPES[self.method].takes
 
 
 def check_settings(settings: Settings, *, grouped: bool) -> list[str]:
@@ -146,7 +133,7 @@ def check_settings(settings: Settings, *, grouped: bool) -> list[str]:
     warnings = []
     if settings.preset is not Preset.DEFAULT and not _RECIPES[method].of_preset(settings.preset):
         warnings.append(f"--preset {settings.preset} has no effect with --method {method}")
-    if settings.jobs is not None and not _RECIPES[method].has_jobs:
+    if settings.jobs is not None and "n_jobs" not in _RECIPES[method].takes:
         warnings.append(f"--jobs has no effect with --method {method}")
     return warnings
 
@@ -156,14 +143,14 @@ def build(settings: Settings, cost: float | str, *, verbose: bool) -> Any:
     from recuse import estimators
 
     recipe = _RECIPES[settings.method]
+    # the cost decides how many rows are accepted, so no share of them is given
+    known: dict[str, Any] = {
+        "regressor__loss": settings.loss,
+        "n_jobs": settings.jobs,
+        "verbose": verbose,
+        "time_limit": settings.time_limit,
+        "coverage": None,
+    }
     parameters: dict[str, Any] = {"cost": cost, "loss": settings.loss, "random_state": settings.seed}
-    parameters |= recipe.parameters | recipe.of_preset(settings.preset)
-    if recipe.has_jobs:
-        parameters["n_jobs"] = settings.jobs
-    if recipe.shows_progress:
-        parameters["verbose"] = verbose
-    if settings.method is Method.AUTO:
-        parameters["time_limit"] = settings.time_limit
-    if settings.method in _WITH_NETWORK:
-        parameters["regressor__loss"] = settings.loss
+    parameters |= {name: known[name] for name in recipe.takes} | recipe.of_preset(settings.preset)
     return getattr(estimators, recipe.estimator)(**parameters)

@@ -19,24 +19,6 @@ from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 if TYPE_CHECKING:
     from recuse.model_file.served import ServedModel
 
-__all__ = [
-    "Certificate",
-    "Cost",
-    "CostMoney",
-    "Debug",
-    "Encoding",
-    "GivenCost",
-    "Labelled",
-    "Model",
-    "SpreadsheetSafe",
-    "Target",
-    "check_prices",
-    "chosen_cost",
-    "command",
-    "given_cost",
-    "option",
-]
-
 
 def option(value: str, text: str, *names: str, **limits: Any) -> Any:
     """Return an option with a value, by what the help calls the value and says about the option."""

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from recuse.cli import options
 from recuse.cli.options import option
-from recuse.cli.printing import Output, escape, table_of
+from recuse.cli.printing import Output, table_of
 from recuse.phrases import counted, short
 from recuse.usage_errors import INTERRUPTED, UsageError, print_error
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from recuse.scoring.plan import Plan
     from recuse.scoring.summary import ScoringSummary
-
-__all__ = ["predict"]
 
 _SHOWN_ROWS = 10
 

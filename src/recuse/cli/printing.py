@@ -23,21 +23,6 @@ if TYPE_CHECKING:
 
     from recuse.model_file.table_report import TableProblem
 
-__all__ = [
-    "Output",
-    "as_text",
-    "comparison_table",
-    "escape",
-    "explained_table",
-    "leaderboard_records",
-    "leaderboard_table",
-    "plain",
-    "saved_facts",
-    "savings_sentence",
-    "size_of",
-    "table_of",
-]
-
 _SHARES = {"rejection_rate", "false_rejection_rate", "false_acceptance_rate"}
 _MEANINGS = {
     "rcr_loss": "mean loss per row: its loss if accepted, its cost if rejected",
@@ -113,11 +98,11 @@ class Output:
             self.say(f"Columns that the model does not use: {escape(short(ignored, 10))}.")
 
     @contextmanager
-    def warnings_as_lines(self) -> Iterator[None]:
-        """Print the warnings of the library when the block ends, each once; those of other libraries are left out."""
+    def warnings_as_lines(self, kind: type[Warning] = UserWarning) -> Iterator[None]:
+        """Print the warnings of a kind when the block ends, each once; all others are left out."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
-            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("always", kind)
             yield
         for warning in caught:
             text = " ".join(str(warning.message).split())

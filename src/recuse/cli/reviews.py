@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from recuse.cli import options
 from recuse.cli.options import option
-from recuse.cli.printing import Output, escape, table_of
+from recuse.cli.printing import Output, table_of
 from recuse.files.atomic import mode_of
 from recuse.files.names import file_format
 from recuse.phrases import counted
 from recuse.usage_errors import UsageError
-
-__all__ = ["reviews"]
 
 _MEASURES = {
     "accepted_loss": "mean loss of accepted rows",

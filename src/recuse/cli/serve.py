@@ -14,8 +14,6 @@ from recuse.cli import options
 from recuse.cli.options import option
 from recuse.usage_errors import UNUSABLE, UsageError, one_sentence_errors
 
-__all__ = ["serve"]
-
 _KEY_VARIABLE = "RECUSE_API_KEY"
 _MEBIBYTE = 2**20
 
@@ -79,12 +77,16 @@ def serve(
       recuse serve cars.recuse --host 0.0.0.0 --keys keys.toml --allowed-hosts decisions.example.org
     """  # noqa: D301
     with one_sentence_errors(code=UNUSABLE, debug=debug):
-        from recuse.serving.access import read_keys
+        from recuse.serving.access import is_loopback, read_keys
         from recuse.serving.server import run_server
         from recuse.serving.settings import Settings, models_by_name
 
         api_key = _api_key(api_key_file)
-        _check_reach(host, has_key=api_key is not None or keys is not None, insecure=insecure)
+        if api_key is None and keys is None and not insecure and not is_loopback(host):
+            raise UsageError(
+                f"--host {host} can be reached by others, so it needs a key: set {_KEY_VARIABLE}, or give --keys or "
+                "--api-key-file, or --insecure to serve everybody"
+            )
         by_name = models_by_name(models)
         settings = Settings(
             by_name,
@@ -94,7 +96,7 @@ def serve(
             certificates=_certificates(_by_model("--certificate", certificate, by_name)),
             api_key=api_key,
             keys=() if keys is None else read_keys(keys),
-            allowed_hosts=_allowed_hosts(host, allowed_hosts or []),
+            allowed_hosts=tuple(name.lower() for name in (*(allowed_hosts or ()), host, socket.gethostname()) if name),
             max_rows=max_rows,
             max_cells=max_cells,
             max_bytes=max_megabytes * _MEBIBYTE,
@@ -105,23 +107,8 @@ def serve(
             head_timeout=head_timeout,
             reload_seconds=reload_seconds,
         )
-        run_server(settings, host, port, workers, lambda address: _print_address(list(by_name), address))
-
-
-def _check_reach(host: str, *, has_key: bool, insecure: bool) -> None:
-    """Refuse to give decisions and rows to everybody who can reach the machine, unless that is wanted."""
-    from recuse.serving.access import is_loopback
-
-    if not (has_key or insecure or is_loopback(host)):
-        raise UsageError(
-            f"--host {host} can be reached by others, so it needs a key: set {_KEY_VARIABLE}, or give --keys or "
-            "--api-key-file, or --insecure to serve everybody"
-        )
-
-
-def _allowed_hosts(host: str, names: list[str]) -> tuple[str, ...]:
-    """Return the names of the service: those given, the address to listen at, and the name of the machine."""
-    return tuple(name.lower() for name in (*names, host, socket.gethostname()) if name)
+        names = ", ".join(by_name)
+        run_server(settings, host, port, workers, lambda address: typer.echo(f"Serving {names} at {address}"))
 
 
 def _by_model(option: str, given: list[str] | None, models: Iterable[str]) -> dict[str, str]:
@@ -151,7 +138,3 @@ def _api_key(file: Path | None) -> str | None:
     if _KEY_VARIABLE in os.environ:
         raise UsageError(f"--api-key-file and {_KEY_VARIABLE} cannot both be given")
     return file.read_text(encoding="utf-8").strip()
-
-
-def _print_address(names: list[str], address: str) -> None:
-    typer.echo(f"Serving {', '.join(names)} at {address}")

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
+
 from recuse.cli.options import GivenCost
-from recuse.cli.printing import Output, escape
+from recuse.cli.printing import Output
 from recuse.files.names import source_name
 from recuse.phrases import counted
 from recuse.tabular.column_checks import (
@@ -31,18 +33,6 @@ if TYPE_CHECKING:
     from recuse.model_file.served import ServedModel
     from recuse.model_file.table_report import TableProblem
     from recuse.reviews.learning import AnsweredRows
-
-__all__ = [
-    "AddedReviews",
-    "LabelledTable",
-    "Roles",
-    "add_reviews",
-    "decide",
-    "read_decisions",
-    "read_labelled",
-    "read_rows",
-    "training_table",
-]
 
 _ROLES = {"target": "--target", "cost": "--cost", "groups": "--groups", "weights": "--weights", "dropped": "--drop"}
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
-__all__ = ["check_writable", "create_file", "draft_file", "mode_of", "new_file", "publish", "sync_folder"]
-
 _PERMISSIONS = 0o777
 
 

@@ -14,17 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 import numpy as np
+import pandas as pd
 
 from recuse.dataframes import MISSING_WORDS
 from recuse.files.names import STANDARD_STREAM, check_names, source_name, standard_input
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["CsvBlocks", "open_csv", "read_csv"]
 
 _SEPARATORS = (",", ";", "\t", "|")
 # Characters that show the separator and the decimal sign.
@@ -84,8 +80,6 @@ def open_csv(path: str, encoding: str | None = None) -> Iterator[CsvBlocks]:
 
 def read_csv(path: str, encoding: str | None, text_columns: Collection[str]) -> pd.DataFrame:
     """Read a CSV file; columns of numbers are numbers, unless they are text columns, and others are text."""
-    import pandas as pd
-
     with open_csv(path, encoding) as file:
         frame = pd.concat(file.blocks(_ROWS, file.names), ignore_index=True)
         return pd.DataFrame(
@@ -98,8 +92,6 @@ def _typed(column: pd.Series[str], decimal: str, *, text: bool) -> pd.Series[Any
 
     Words that stand for a missing value are missing.
     """
-    import pandas as pd
-
     gaps = column.isna() | column.str.strip().str.lower().isin(MISSING_WORDS)
     cells = column[~gaps]
     if text or cells.str.match(_LEADING_ZERO).any() or cells.str.contains("_", regex=False).any():
@@ -139,7 +131,9 @@ class CsvBlocks:
         with _csv_errors(text.path), _line_errors(text):
             self._dialect = _dialect_of(text)
             self.decimal = self._dialect.decimal
-            _check_header(text, self._dialect)
+            # two columns of one name would be numbered by pandas
+            header = next((cells for _, cells in _lines(text, self._dialect)), [])
+            check_names([name for name in header if name], text.path)
             with text.open() as file, _parser_warnings_as_errors():
                 self.names = list(self._reader(file, nrows=0).columns.map(str))
         check_names(self.names, text.path)
@@ -186,9 +180,10 @@ class CsvBlocks:
         return block.assign(**{name: block[name].str.replace(self.decimal, ".") for name in text})
 
     def _reader(self, file: Any, **options: Any) -> Any:
-        import pandas as pd
-
-        return pd.read_csv(file, **_parser_options(self._dialect), **options)
+        # the default parser of pandas 2 can miss the last bit
+        precision = {"float_precision": "round_trip"} if pd.__version__.startswith("2.") else {}
+        options |= {"low_memory": False, "index_col": False, "skipinitialspace": True, **precision}
+        return pd.read_csv(file, sep=self._dialect.separator, decimal=self.decimal, **options)
 
 
 def _next_block(reader: Any) -> pd.DataFrame | None:
@@ -205,8 +200,6 @@ def _position(file: Any) -> int:
 @contextmanager
 def _csv_errors(path: str) -> Iterator[None]:
     """Name the file in errors of the parser."""
-    import pandas as pd
-
     try:
         yield
     except pd.errors.EmptyDataError as error:
@@ -227,20 +220,12 @@ def _check_encoding(encoding: str) -> None:
 @contextmanager
 def _line_errors(text: CsvText) -> Iterator[None]:
     """Name the line in errors of the parser, and say what to do about the encoding."""
-    import pandas as pd
-
     try:
         yield
     except UnicodeError as error:
         raise ValueError(_encoding_error(text)) from error
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise pd.errors.ParserError(_wrong_line(text, _dialect_of(text)) or str(error)) from error
-
-
-def _check_header(text: CsvText, dialect: CsvDialect) -> None:
-    """Raise an error if two columns have the same name, which pandas would number."""
-    header = next((cells for _, cells in _lines(text, dialect)), [])
-    check_names([name for name in header if name], text.path)
 
 
 def _lines(text: CsvText, dialect: CsvDialect) -> Iterator[tuple[int, list[str]]]:
@@ -265,21 +250,9 @@ def _wrong_line(text: CsvText, dialect: CsvDialect) -> str | None:
     return f"the row of line {start} has a quotation mark that is not closed" if open_quote else None
 
 
-def _parser_options(dialect: CsvDialect) -> dict[str, Any]:
-    """Return the options of `pandas.read_csv` for a dialect."""
-    import pandas as pd
-
-    # the default parser of pandas 2 can miss the last bit
-    precision = {"float_precision": "round_trip"} if pd.__version__.startswith("2.") else {}
-    options = {"low_memory": False, "index_col": False, "skipinitialspace": True}
-    return {"sep": dialect.separator, "decimal": dialect.decimal, **options, **precision}
-
-
 @contextmanager
 def _parser_warnings_as_errors() -> Iterator[None]:
     """Raise an error for lines that are longer than the header."""
-    import pandas as pd
-
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         yield
@@ -317,10 +290,9 @@ def _encoding_error(text: CsvText) -> str:
     with text.open_binary() as file:
         start = file.read(2)
     hint = _BYTE_ORDER_MARKS.get(start, "latin-1")
-    if text.encoding != "utf-8-sig" and _is_utf8(text):
-        return f"{name} cannot be read with the encoding {text.encoding}: leave out --encoding, the file is UTF-8"
     if text.encoding != "utf-8-sig":
-        return f"{name} cannot be read with the encoding {text.encoding}: try --encoding {hint}"
+        advice = "leave out --encoding, the file is UTF-8" if _is_utf8(text) else f"try --encoding {hint}"
+        return f"{name} cannot be read with the encoding {text.encoding}: {advice}"
     with text.open_binary() as file:
         for number, line in enumerate(file, start=1):
             try:

@@ -6,8 +6,6 @@ import sys
 from collections import Counter
 from typing import BinaryIO
 
-__all__ = ["STANDARD_STREAM", "check_names", "file_format", "source_name", "standard_input"]
-
 STANDARD_STREAM = "-"
 _FORMATS = {
     **dict.fromkeys((".csv", ".txt", ".tsv", ".csv.gz", ".tsv.gz"), "csv"),

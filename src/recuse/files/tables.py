@@ -7,17 +7,14 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any
+
+import pandas as pd
 
 from recuse.extras import import_extra
 from recuse.files.atomic import new_file
 from recuse.files.csv_files import read_csv
 from recuse.files.names import STANDARD_STREAM, check_names, file_format, source_name, unreadable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["formula_cells", "formula_warning", "is_formula", "read_table", "without_formulas", "write_table"]
 
 # First characters of formulas. Some spreadsheets take the full-width forms for the plain ones.
 _STARTS = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
@@ -106,14 +103,15 @@ def write_table(frame: pd.DataFrame, path: str, *, mode: int | None = None) -> N
         elif kind == "arrow":
             import_extra("pyarrow.feather", "files").write_feather(table, file, compression="uncompressed")
         else:
-            _write_csv(frame, path.lower(), file)
+            file.write(csv_bytes(frame, path.lower()))
 
 
-def _write_csv(frame: pd.DataFrame, name: str, file: BinaryIO) -> None:
-    separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
-    data = frame.to_csv(index=False, sep=separator, lineterminator="\n").encode("utf-8")
+def csv_bytes(frame: pd.DataFrame, name: str, *, header: bool = True) -> bytes:
+    """Return a table as a file of CSV; the end of the name tells the separator and whether it is compressed."""
+    separator = "\t" if name.endswith(("tsv", "tsv.gz")) else ","
+    data = frame.to_csv(index=False, header=header, sep=separator, lineterminator="\n").encode("utf-8")
     # without a time and a name, equal tables give equal files
-    file.write(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
+    return gzip.compress(data, mtime=0) if name.endswith(".gz") else data
 
 
 def _check_readable(path: str) -> None:

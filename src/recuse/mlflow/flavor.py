@@ -9,7 +9,9 @@ import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from recuse._version import __version__
 from recuse.dataframes import is_frame
@@ -17,9 +19,6 @@ from recuse.extras import import_extra
 from recuse.mlflow.signature import example_rows, signature_of, summary_of
 from recuse.model_file.served import ServedModel, load
 from recuse.tabular.schema import TableSchema
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FLAVOR_NAME = "recuse"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from recuse.extras import import_extra
 from recuse.model_file.schema import ImageSchema, example_cell, example_row
@@ -63,6 +64,4 @@ def example_rows(served: ServedModel) -> Any:
     if schema.matrix is not None:
         cells = [example_cell(column) if column.kind == "number" else 0.0 for column in schema.columns]
         return np.array([cells], dtype=np.float64)
-    import pandas as pd
-
     return pd.DataFrame([example_row(served)])

@@ -14,19 +14,6 @@ from recuse.phrases import counted
 from recuse.reviews.filesystems import check_local
 from recuse.reviews.results import QueueUnavailable
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Deleted",
-    "OpenFile",
-    "clear_errors",
-    "connect",
-    "delete_before",
-    "mark",
-    "prepare",
-    "snapshot",
-    "transaction",
-]
-
 SCHEMA_VERSION = 1
 _APPLICATION = 0x72637573  # "rcus", in the header of the file
 _BUSY_SECONDS = 30.0  # waiting for the transaction of another process
@@ -133,7 +120,9 @@ def prepare(path: Path, *, create: bool = True) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY))
         connection = connect(path)
     except sqlite3.DatabaseError as error:
-        raise _not_a_queue(path, error) from error
+        if isinstance(error, sqlite3.OperationalError):
+            raise QueueUnavailable(f"{path} cannot be used: {error}") from error
+        raise ValueError(f"{path} is not a review queue: {error}") from error
     try:
         with transaction(connection):  # two processes may create it at once
             _check(connection, path)
@@ -160,12 +149,6 @@ _MARKS = ("application_id", "user_version")
 def mark(connection: sqlite3.Connection) -> None:
     """Write the schema version again, which changes nothing, to find out whether the file can be written."""
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _not_a_queue(path: Path, error: sqlite3.DatabaseError) -> Exception:
-    if isinstance(error, sqlite3.OperationalError):
-        return QueueUnavailable(f"{path} cannot be used: {error}")
-    return ValueError(f"{path} is not a review queue: {error}")
 
 
 @contextmanager

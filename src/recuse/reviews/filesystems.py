@@ -7,22 +7,16 @@ import re
 import sys
 from pathlib import Path
 
-__all__ = ["check_local", "mount_of"]
-
 _MOUNT_TABLE = Path("/proc/self/mountinfo")  # only Linux has it
-_NETWORK = frozenset(
-    {
-        *("nfs", "nfs3", "nfs4", "cifs", "smb2", "smb3", "smbfs", "ncpfs", "9p", "afs", "auristorfs", "coda"),
-        *("ceph", "glusterfs", "lustre", "beegfs", "gpfs", "orangefs", "pvfs2", "panfs", "wekafs", "davfs"),
-    }
-)
+_NETWORK = {
+    *("nfs", "nfs3", "nfs4", "cifs", "smb2", "smb3", "smbfs", "ncpfs", "9p", "afs", "auristorfs", "coda"),
+    *("ceph", "glusterfs", "lustre", "beegfs", "gpfs", "orangefs", "pvfs2", "panfs", "wekafs", "davfs"),
+}
 # programs of FUSE whose files are on other machines, as in fuse.sshfs
-_NETWORK_PROGRAMS = frozenset(
-    {
-        *("sshfs", "ceph", "ceph-fuse", "glusterfs", "davfs", "davfs2", "s3fs", "goofys", "gcsfuse", "blobfuse"),
-        *("blobfuse2", "mount-s3", "rclone", "juicefs", "seaweedfs", "mfs", "smbnetfs", "curlftpfs", "nfs"),
-    }
-)
+_NETWORK_PROGRAMS = {
+    *("sshfs", "ceph", "ceph-fuse", "glusterfs", "davfs", "davfs2", "s3fs", "goofys", "gcsfuse", "blobfuse"),
+    *("blobfuse2", "mount-s3", "rclone", "juicefs", "seaweedfs", "mfs", "smbnetfs", "curlftpfs", "nfs"),
+}
 _SANDBOX = "9p"  # as the root, a local disk that a sandbox such as gVisor passes on
 
 

@@ -6,17 +6,13 @@ import json
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.reviews.database import snapshot
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["AnsweredRows", "answered_rows", "capped", "effective_rows", "export_table"]
 
 Floats = NDArray[np.float64]
 
@@ -67,8 +63,6 @@ def answered_rows(path: Path, model: str | None = None) -> AnsweredRows:
     ValueError
         If there is no answer, or if it is not clear for which model.
     """
-    import pandas as pd
-
     with snapshot(path) as connection:
         name = _name_of(connection, path, model)
         found = connection.execute(
@@ -167,8 +161,6 @@ def export_table(path: Path, version: str | None = None) -> pd.DataFrame:
     version : str, optional
         Only rows that this version of a model decided about.
     """
-    import pandas as pd
-
     with snapshot(path) as connection:
         found = connection.execute(
             "SELECT reviews.*, models.name, models.version FROM reviews "

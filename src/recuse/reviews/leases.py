@@ -16,8 +16,6 @@ from recuse import losses
 from recuse.reviews.recording import is_name
 from recuse.reviews.results import Lease, Order, Progress, ReviewConflict, ReviewNotFound, ReviewOutcome
 
-__all__ = ["answer", "give", "progress", "release", "renew"]
-
 _NUMBERS = (int, float, np.integer, np.floating)
 _MOST_CHARACTERS = 100  # the name of a reviewer has at most as many
 _MOST_SECONDS = 86_400.0

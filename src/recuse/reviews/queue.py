@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, Self
 
 import numpy as np
@@ -21,8 +21,6 @@ from recuse.reviews import leases
 from recuse.reviews.database import OpenFile, clear_errors, connect, mark, prepare, transaction
 from recuse.reviews.recording import RecordedModel, Recording
 from recuse.reviews.results import Lease, Order, Progress, QueueUnavailable, ReviewConflict, ReviewOutcome
-
-__all__ = ["LEASE_SECONDS", "ReviewQueue"]
 
 LEASE_SECONDS = 600.0
 _Job = Callable[[sqlite3.Connection], Any]  # raises a ReviewConflict before it writes anything, or succeeds
@@ -52,7 +50,7 @@ class ReviewQueue:
     >>> from sklearn.linear_model import Ridge
     >>> X, y, _, _ = recuse.datasets.make_heteroscedastic(200, random_state=0)
     >>> folder = tempfile.TemporaryDirectory()
-    >>> recuse.save(recuse.RiskRejector(Ridge(), cost=0.01, random_state=0).fit(X, y), f"{folder.name}/m.recuse")
+    >>> recuse.save(recuse.RiskRejector(Ridge(), cost=0.5, random_state=0).fit(X, y), f"{folder.name}/m.recuse")
     >>> model = recuse.load(f"{folder.name}/m.recuse")
     >>> with ReviewQueue.open(f"{folder.name}/reviews.sqlite", audit_share=0.02) as queue:
     ...     ids = queue.record(RecordedModel("m", "1", model), X[:1], model.decide(X[:1])).result()
@@ -138,8 +136,7 @@ class ReviewQueue:
             If an id or a number of a row cannot be stored.
         """
         expected = None if expected_loss is None else np.asarray(expected_loss, dtype=np.float64)
-        recording = Recording(model, table, decision, expected, ids, self.audit_share)
-        return self._writer.submit(recording.prepared())
+        return self._writer.submit(Recording.of(model, table, decision, expected, ids, self.audit_share))
 
     def lease(
         self, reviewer: str, order: Order = "saving", *, seconds: float = LEASE_SECONDS, skipped: bool = False
@@ -254,25 +251,14 @@ class _Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        while (first := self._jobs.get()) is not None:
-            batch, last = self._drain(first)
-            _write(self._connection, self._file, [each for each in batch if each[1].set_running_or_notify_cancel()])
-            if last:
-                break
+        batch: list[_Waiting | None] = []
+        while not batch or batch[-1] is not None:  # None comes last
+            batch = [self._jobs.get()]
+            while len(batch) < _MOST_JOBS and not self._jobs.empty():
+                batch.append(self._jobs.get())
+            waiting = [each for each in batch if each is not None and each[1].set_running_or_notify_cancel()]
+            _write(self._connection, self._file, waiting)
         self._connection.close()
-
-    def _drain(self, first: _Waiting) -> tuple[list[_Waiting], bool]:
-        """Return all waiting jobs, and whether the writer is to stop after them."""
-        batch = [first]
-        while len(batch) < _MOST_JOBS:
-            try:
-                job = self._jobs.get_nowait()
-            except Empty:
-                break
-            if job is None:
-                return batch, True
-            batch.append(job)
-        return batch, False
 
 
 def _write(connection: sqlite3.Connection, file: OpenFile, batch: list[_Waiting]) -> None:

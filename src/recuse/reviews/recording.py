@@ -25,8 +25,6 @@ from recuse.tabular.schema import TableSchema
 if TYPE_CHECKING:
     from recuse.model_file.served import ServedModel
 
-__all__ = ["RecordedModel", "Recording", "drawn", "is_name"]
-
 _RECENT = 64  # rejected rows whose priorities audited rows are given
 _MOST_CHARACTERS = 200  # an id of a caller has at most as many
 
@@ -65,90 +63,82 @@ def drawn(count: int, share: float) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Recording:
-    """The decided rows of one request, as a job of the writer.
+    """The decided rows of one request, as a job of the writer: call it with a connection, inside a transaction.
 
     Attributes
     ----------
     model : RecordedModel
-    table : DataFrame, mapping of columns, or array
     decision : Decision
     expected_loss : ndarray of shape (n_rows,) or None
-    ids : sequence of str or None
-        Ids of the caller. A row with a known id is not recorded again.
     share : float
         Probability of an accepted row to be sent to review.
+    ids : list of str or None
+        Ids of the caller. A row with a known id is not recorded again.
+    chosen : ndarray of bool, shape (n_rows,)
+        Rows for review: those that are rejected, and accepted ones that were drawn.
+    rows : dict of int to dict
+        Cells by place of the row, of rows for review and of rows with an id.
+    digests : dict of int to bytes
+        Digests of the rows with an id.
     """
 
     model: RecordedModel
-    table: Any
     decision: Decision
     expected_loss: NDArray[np.float64] | None
-    ids: Sequence[str | None] | None
     share: float
+    ids: list[str | None]
+    chosen: NDArray[np.bool_]
+    rows: dict[int, dict[str, Any]]
+    digests: dict[int, bytes]
 
-    def prepared(self) -> _ReadyRecording:
+    @classmethod
+    def of(
+        cls,
+        model: RecordedModel,
+        table: Any,
+        decision: Decision,
+        expected_loss: NDArray[np.float64] | None,
+        given: Sequence[str | None] | None,
+        share: float,
+    ) -> Recording:
         """Draw accepted rows and convert what is to be stored, outside of the writer's thread."""
-        count = len(self.decision)
-        ids: list[str | None] = [None] * count if self.ids is None else list(self.ids)
+        count = len(decision)
+        ids: list[str | None] = [None] * count if given is None else list(given)
         if len(ids) != count:
             raise ValueError(f"ids must have one text for each of {count} rows, got {len(ids)}")
-        _check_ids(ids)
-        rejected = ~self.decision.accepted
-        chosen = rejected | drawn(count, self.share)
-        self._check_numbers(chosen)
-        columns: dict[str, Any] = {}
-        if self.ids is not None or chosen.any():
-            columns = _columns_of(self.table, self.model.model)
+        for each in ids:
+            if each is not None and not is_name(each, _MOST_CHARACTERS):
+                raise ValueError(f"an id must be a text of 1 to {_MOST_CHARACTERS} characters, got {each!r:.80}")
+        chosen = ~decision.accepted | drawn(count, share)
+        _check_numbers(decision, expected_loss, chosen)
+        columns = {} if given is None and not chosen.any() else _columns_of(table, model.model)
         rows = {
             place: {name: _plain_cell(cells[place]) for name, cells in columns.items()}
             for place in range(count)
             if chosen[place] or ids[place] is not None
         }
-        return _ReadyRecording(
-            self, ids, rejected, chosen, rows, {place: _digest_of(rows[place]) for place in rows if ids[place]}
-        )
-
-    def _check_numbers(self, chosen: NDArray[np.bool_]) -> None:
-        """Raise a ValueError for a row to review whose numbers allow neither a loss nor an order."""
-        prediction, expected = self.decision.prediction, self.expected_loss
-        unusable = {"prediction": ~np.isfinite(prediction), "score": np.isnan(self.decision.score)}
-        if expected is not None:
-            unusable["expected loss"] = np.isnan(expected)
-        for name, cells in unusable.items():
-            if (wrong := chosen & cells).any():
-                raise ValueError(f"a row for review must have a finite {name}, row {int(np.argmax(wrong))} has none")
-
-
-@dataclass(frozen=True)
-class _ReadyRecording:
-    """A recording that is ready to be written: call it with a connection, inside a transaction."""
-
-    recording: Recording
-    ids: list[str | None]
-    rejected: NDArray[np.bool_]
-    chosen: NDArray[np.bool_]
-    rows: dict[int, dict[str, Any]]
-    digests: dict[int, bytes]
+        digests = {place: _digest_of(rows[place]) for place in rows if ids[place]}
+        return cls(model, decision, expected_loss, share, ids, chosen, rows, digests)
 
     def __call__(self, connection: sqlite3.Connection) -> list[str | None]:
         """Write the rows; return the id of the review of each row, or None."""
         known, now = self._known(connection), time.time()
-        model = _model_number(connection, self.recording.model)
+        model = _model_number(connection, self.model)
         found: list[str | None] = []
         counts = [0, 0]
         for place, caller in enumerate(self.ids):
             if caller is not None and caller in known:
                 found.append(known[caller])
                 continue
-            counts[int(self.rejected[place])] += 1
+            counts[int(not self.decision.accepted[place])] += 1
             review = self._insert(connection, model, place, now) if self.chosen[place] else None
             found.append(review)
             if caller is not None:
-                key = (self.recording.model.name, caller, self.digests[place], review, now)
+                key = (self.model.name, caller, self.digests[place], review, now)
                 connection.execute("INSERT INTO callers VALUES (?, ?, ?, ?, ?)", key)
                 known[caller] = review  # an id may occur twice in one request
         if any(counts):
-            _count(connection, (model, _day(now), self.recording.share), counts)
+            _count(connection, (model, datetime.fromtimestamp(now, UTC).date().isoformat(), self.share), counts)
         return found
 
     def _known(self, connection: sqlite3.Connection) -> dict[str, str | None]:
@@ -158,7 +148,7 @@ class _ReadyRecording:
         for place, digest in self.digests.items():
             caller = self.ids[place]
             assert caller is not None
-            key = (self.recording.model.name, caller)
+            key = (self.model.name, caller)
             stored = connection.execute("SELECT digest, review FROM callers WHERE model_name = ? AND id = ?", key)
             if (row := stored.fetchone()) is not None:
                 known[caller] = row["review"]
@@ -170,15 +160,14 @@ class _ReadyRecording:
         return known
 
     def _insert(self, connection: sqlite3.Connection, model: int, place: int, now: float) -> str:
-        decision, review = self.recording.decision, secrets.token_hex(9)
-        expected = self.recording.expected_loss
-        loss = None if expected is None else float(expected[place])
-        rejected, cost = bool(self.rejected[place]), float(decision.cost[place])
+        decision, review = self.decision, secrets.token_hex(9)
+        loss = None if self.expected_loss is None else float(self.expected_loss[place])
+        rejected, cost = not decision.accepted[place], float(decision.cost[place])
         saving = -float(decision.score[place]) if loss is None else loss - cost  # of the rejection
         values = (
-            *(review, model, now, _json_text(self.rows[place]), float(decision.prediction[place])),
-            *(cost, float(decision.score[place]), loss, rejected, 1.0 if rejected else self.recording.share),
-            saving if rejected else _priority_of_audit(connection),
+            *(review, model, now, json.dumps(self.rows[place], allow_nan=False, separators=(",", ":"))),
+            *(float(decision.prediction[place]), cost, float(decision.score[place]), loss, bool(rejected)),
+            *(1.0 if rejected else self.share, saving if rejected else _priority_of_audit(connection)),
         )
         connection.execute(
             "INSERT INTO reviews (id, model, recorded, row, prediction, cost, score, expected_loss, rejected, "
@@ -188,14 +177,14 @@ class _ReadyRecording:
         return review
 
 
-def _check_ids(ids: list[str | None]) -> None:
-    for each in ids:
-        if each is not None and not is_name(each, _MOST_CHARACTERS):
-            raise ValueError(f"an id must be a text of 1 to {_MOST_CHARACTERS} characters, got {each!r:.80}")
-
-
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+def _check_numbers(decision: Decision, expected: NDArray[np.float64] | None, chosen: NDArray[np.bool_]) -> None:
+    """Raise a ValueError for a row to review whose numbers allow neither a loss nor an order."""
+    unusable = {"prediction": ~np.isfinite(decision.prediction), "score": np.isnan(decision.score)}
+    if expected is not None:
+        unusable["expected loss"] = np.isnan(expected)
+    for name, cells in unusable.items():
+        if (wrong := chosen & cells).any():
+            raise ValueError(f"a row for review must have a finite {name}, row {int(np.argmax(wrong))} has none")
 
 
 def _count(connection: sqlite3.Connection, key: tuple[Any, ...], counts: list[int]) -> None:
@@ -265,11 +254,6 @@ def _plain_cell(cell: Any) -> str | int | float | bool | None:
     if isinstance(value, str | int | bool):
         return value
     return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _json_text(value: Any) -> str:
-    """Return JSON on one line."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def _digest_of(row: Mapping[str, Any]) -> bytes:

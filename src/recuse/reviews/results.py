@@ -5,21 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = [
-    "Audits",
-    "Interval",
-    "Lease",
-    "ModelSummary",
-    "Order",
-    "Progress",
-    "QueueSummary",
-    "QueueUnavailable",
-    "Rejections",
-    "ReviewConflict",
-    "ReviewNotFound",
-    "ReviewOutcome",
-]
-
 Order = Literal["saving", "age"]
 
 

@@ -16,8 +16,6 @@ from recuse.reviews.database import snapshot
 from recuse.reviews.leases import progress
 from recuse.reviews.results import Audits, Interval, ModelSummary, QueueSummary, Rejections
 
-__all__ = ["Answers", "Estimate", "Stream", "estimates_of", "stream_of", "summary_of", "weighted_mean"]
-
 Floats = NDArray[np.float64]
 
 _CONFIDENCE = 0.95
@@ -106,19 +104,16 @@ def estimates_of(stream: Stream) -> dict[str, Estimate]:
     """
     accepted = weighted_mean(stream.accepted.loss, stream.accepted.weight)
     rejected = weighted_mean(stream.rejected.loss, stream.rejected.weight)
+    saved = stream.rejected.loss - stream.rejected.cost
+    least = -float(stream.rejected.cost.max(initial=0.0))  # a loss of 0
     return {
         "accepted_loss": accepted,
         "rejected_loss": rejected,
         "rcr_loss": _rcr_loss(stream, accepted),
         "false_acceptance_rate": _share(stream, high_loss=True),
         "false_rejection_rate": _share(stream, high_loss=False),
-        "saved_by_rejecting": _saved(stream.rejected),
+        "saved_by_rejecting": weighted_mean(saved, stream.rejected.weight, least),
     }
-
-
-def _saved(rejected: Answers) -> Estimate:
-    least = -float(rejected.cost.max(initial=0.0))  # a loss of 0
-    return weighted_mean(rejected.loss - rejected.cost, rejected.weight, least)
 
 
 def _rcr_loss(stream: Stream, accepted: Estimate) -> Estimate:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.dataframes import file_rows
@@ -19,11 +20,6 @@ from recuse.scoring.plan import Plan, model_columns
 from recuse.scoring.summary import ScoringSummary
 from recuse.scoring.working_folder import PartStore
 from recuse.tabular.column_checks import check_range, costs_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["BlockScorer", "Job", "PartRunner"]
 
 
 class BlockScorer:
@@ -84,8 +80,6 @@ class BlockScorer:
 
     def _table(self, block: Any, results: pd.DataFrame) -> Any:
         """Put the kept columns before the decisions."""
-        import pandas as pd
-
         keep, names = list(self.plan.keep), list(self.plan.kept_as)
         if isinstance(block, pd.DataFrame):
             return pd.concat([block[keep].reset_index(drop=True).set_axis(names, axis=1), results], axis=1)

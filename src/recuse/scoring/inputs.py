@@ -16,8 +16,6 @@ from recuse.scoring.plan import Plan, columns_to_read, model_columns, table_sche
 from recuse.tabular.column_checks import check_name
 from recuse.tabular.schema import Kind
 
-__all__ = ["ArrowInputs", "CsvInputs", "Inputs", "Part", "PartReader", "Task", "open_inputs", "part_rows", "parts_of"]
-
 # From here on more processes pay.
 _LARGE_ROWS, _LARGE_BYTES = 400_000, 50_000_000
 # Cells of a part, about 16 MB of numbers, and limits of its rows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -11,18 +10,15 @@ from functools import reduce
 from itertools import groupby
 from operator import and_, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import pandas as pd
 
 from recuse.extras import import_extra
 from recuse.files.atomic import check_writable, draft_file, mode_of, publish, sync_folder
 from recuse.files.names import STANDARD_STREAM, file_format
-from recuse.files.tables import formula_cells, without_formulas
+from recuse.files.tables import csv_bytes, formula_cells, without_formulas
 from recuse.scoring.working_folder import PartStore
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Targets", "encode_part", "output_format", "targets_of"]
 
 
 def output_format(path: str) -> str:
@@ -61,10 +57,7 @@ def encode_part(table: Any, kind: str, *, header: bool, spreadsheet_safe: bool =
     formulas = formula_cells(frame, header=header)
     if formulas and spreadsheet_safe:
         frame = without_formulas(frame)
-    text = frame.to_csv(index=False, header=header, sep="\t" if "tsv" in kind else ",", lineterminator="\n")
-    # Without a time and a name, equal tables give equal files.
-    data = text.encode("utf-8")
-    return gzip.compress(data, mtime=0) if kind.endswith(".gz") else data, formulas
+    return csv_bytes(frame, kind, header=header), formulas
 
 
 def _arrow_bytes(table: Any) -> Any:
@@ -89,13 +82,10 @@ def _arrow_bytes(table: Any) -> Any:
 
 def _text_frame(table: Any) -> pd.DataFrame:
     """Return an Arrow table for a CSV file: whole numbers and times look alike in every part."""
-    import pandas as pd
     import pyarrow as pa
 
-    signed = {8: pd.Int8Dtype, 16: pd.Int16Dtype, 32: pd.Int32Dtype, 64: pd.Int64Dtype}
-    unsigned = {8: pd.UInt8Dtype, 16: pd.UInt16Dtype, 32: pd.UInt32Dtype, 64: pd.UInt64Dtype}
-    types = {getattr(pa, f"int{bits}")(): kind() for bits, kind in signed.items()}
-    types |= {getattr(pa, f"uint{bits}")(): kind() for bits, kind in unsigned.items()}
+    names = [f"{kind}{bits}" for kind in ("Int", "UInt") for bits in (8, 16, 32, 64)]
+    types = {getattr(pa, name.lower())(): pd.api.types.pandas_dtype(name) for name in names}
     frame: pd.DataFrame = table.to_pandas(types_mapper=types.get)
     for name in frame.columns:
         if frame[name].dtype.kind == "M":  # pandas leaves out the time if it is midnight in all rows

@@ -16,8 +16,6 @@ from recuse.phrases import counted, short
 from recuse.tabular.column_checks import check_name
 from recuse.tabular.schema import TableSchema
 
-__all__ = ["ModelSource", "Plan", "chosen_cost", "columns_to_read", "kept_names", "model_columns", "table_schema"]
-
 # The models that this process opened last, by checksum.
 _recent: dict[str, ServedModel] = {}
 _MOST_RECENT = 4
@@ -128,7 +126,6 @@ def chosen_cost(
     if model.experts and cost is None and certificate is None:
         return None
     if certificate is not None:
-        held = counted(len(model.certificates), "certificate")
         if not 1 <= certificate <= len(model.certificates):
             held = counted(len(model.certificates), "certificate")
             rule = "certificate must be the number of a certificate"

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import pandas as pd
 
 from recuse.files.names import STANDARD_STREAM, source_name
 from recuse.model_file.served import ServedModel
@@ -22,11 +24,6 @@ from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names, mode
 from recuse.scoring.summary import ScoringSummary
 from recuse.scoring.working_folder import PartStore, check_unchanged, input_facts, run_facts, working_folder
 from recuse.tasks import run_tasks
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Run", "open_run", "score_files"]
 
 Results = Generator[tuple[int, ScoringSummary]]
 
@@ -173,8 +170,6 @@ class Run:
 
     def collect(self, most: int | None = None) -> tuple[ScoringSummary, pd.DataFrame]:
         """Decide in this process, and return the summary with the first rows, or all of them, as a pandas table."""
-        import pandas as pd
-
         scorer, reader = BlockScorer(self.model, self.plan), PartReader(self.inputs.paths, self.columns)
         tally, tables, schema = _Tally(self), [], table_schema(self.model)
         for task in self.inputs.tasks(self.plan, self.columns, 1, set()):

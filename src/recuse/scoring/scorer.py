@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from recuse.dataframes import is_frame, to_pandas
 from recuse.files.names import check_names
@@ -14,11 +16,6 @@ from recuse.model_file.served import ServedModel
 from recuse.scoring.deciding import BlockScorer
 from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names
 from recuse.tabular.column_checks import check_column
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Scorer"]
 
 _SOURCE = "the table"  # in errors
 
@@ -111,8 +108,6 @@ class Scorer:
         like : DataFrame, optional
             A table with the types of the columns to keep, such as ``frame._meta`` of a Dask table.
         """
-        import pandas as pd
-
         plan = self._scorer.plan
         if plan.keep and like is None:
             raise ValueError("like must be a table with the columns to keep, got None")
@@ -138,8 +133,6 @@ class Scorer:
 
 def _frame_of(table: Any) -> pd.DataFrame:
     """Return a table of any library as a pandas table whose names are different texts, as those of files."""
-    import pandas as pd
-
     frame = pd.DataFrame(table) if isinstance(table, Mapping) else to_pandas(table)
     if not is_frame(frame):
         raise TypeError(f"a scorer needs a table with named columns, got {type(table).__name__}")

@@ -9,20 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from recuse.model_file.table_report import (
-    IGNORED_COLUMN,
-    MISSING_COLUMN,
-    NEW_CATEGORY,
-    NEW_MISSING,
-    OUT_OF_RANGE,
-    WRONG_TYPE,
-    TableProblem,
-)
+from recuse.model_file import table_report as kinds
+from recuse.model_file.table_report import TableProblem
 from recuse.tabular.schema import Column, Kind, TableSchema
 
-__all__ = ["ScoringSummary", "merged_problems"]
-
-_ORDER = (MISSING_COLUMN, WRONG_TYPE, NEW_CATEGORY, NEW_MISSING, OUT_OF_RANGE, IGNORED_COLUMN)
+_ORDER = (
+    *(kinds.MISSING_COLUMN, kinds.WRONG_TYPE, kinds.NEW_CATEGORY, kinds.NEW_MISSING),
+    *(kinds.OUT_OF_RANGE, kinds.IGNORED_COLUMN),
+)
 
 
 @dataclass(frozen=True)
@@ -94,8 +88,8 @@ def merged_problems(schema: TableSchema, problems: Iterable[TableProblem]) -> li
     Examples
     --------
     >>> schema = TableSchema((Column("weight", Kind.NUMBER, low=0.0, high=5.0),))
-    >>> far = TableProblem("weight", OUT_OF_RANGE, 2, "9", "0 to 5")
-    >>> farther = TableProblem("weight", OUT_OF_RANGE, 1, "-7", "0 to 5")
+    >>> far = TableProblem("weight", kinds.OUT_OF_RANGE, 2, "9", "0 to 5")
+    >>> farther = TableProblem("weight", kinds.OUT_OF_RANGE, 1, "-7", "0 to 5")
     >>> [(each.rows, each.example) for each in merged_problems(schema, [far, farther])]
     [(3, '-7')]
     """
@@ -111,7 +105,7 @@ def merged_problems(schema: TableSchema, problems: Iterable[TableProblem]) -> li
 def _sum(column: Column | None, first: TableProblem, second: TableProblem) -> TableProblem:
     farther = (
         column is not None
-        and first.problem == OUT_OF_RANGE
+        and first.problem == kinds.OUT_OF_RANGE
         and _distance(column, second.example) > _distance(column, first.example)
     )
     return replace(second if farther else first, rows=first.rows + second.rows)

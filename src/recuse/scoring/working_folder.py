@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,6 @@ from recuse.files.atomic import create_file
 from recuse.scoring.inputs import part_rows
 from recuse.scoring.plan import Plan
 from recuse.scoring.summary import ScoringSummary
-
-__all__ = ["PartStore", "check_unchanged", "input_facts", "run_facts", "working_folder", "write_whole"]
 
 _LIBRARIES = ("numpy", "onnxruntime", "onnxruntime-gpu", "pandas", "pyarrow")
 # Bytes at both ends of an input that are part of its facts.
@@ -292,24 +291,17 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
             os.close(lock)  # this releases the lock
 
 
-if sys.platform == "win32":
-
-    def _try_lock(file: int) -> bool:
+def _try_lock(file: int) -> bool:
+    if sys.platform == "win32":
         import msvcrt
 
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-
-    def _try_lock(file: int) -> bool:
+        lock, held = partial(msvcrt.locking, file, msvcrt.LK_NBLCK, 1), OSError
+    else:
         import fcntl
 
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        lock, held = partial(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB), BlockingIOError
+    try:
+        lock()
+    except held:
+        return False
+    return True

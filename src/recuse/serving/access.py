@@ -15,19 +15,6 @@ from pathlib import Path
 from time import monotonic
 from urllib.parse import urlsplit
 
-__all__ = [
-    "ADMIN_KEY",
-    "Key",
-    "RateLimit",
-    "Role",
-    "digest",
-    "host_is_allowed",
-    "is_loopback",
-    "is_other_site",
-    "read_keys",
-    "role_for",
-]
-
 _LEAST_CHARACTERS = 16  # a key in a file of keys has at least as many
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # these change nothing, and other sites cannot read the answer
 

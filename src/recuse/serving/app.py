@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
-from starlette.datastructures import State
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recuse._version import __version__
@@ -25,8 +24,6 @@ from recuse.serving.metrics import ServiceMetrics
 from recuse.serving.model_store import ModelStore
 from recuse.serving.openapi import describe
 from recuse.serving.settings import Settings
-
-__all__ = ["create_app"]
 
 _DESCRIPTION = (
     "Regression with cost-based rejection: each row gets a prediction, and whether to use it or ask a person."
@@ -45,6 +42,12 @@ class _Service(FastAPI):
             await self.guard(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the description of the routes."""
+        if self.openapi_schema is None:
+            self.openapi_schema = describe(self)
+        return self.openapi_schema
 
     def add_middleware(self, *_: Any, **__: Any) -> None:
         """Refuse middleware: requests such as those for /predict would pass by it."""
@@ -117,7 +120,6 @@ def create_app(settings: Settings) -> FastAPI:
         refusals=app.state.refusals,
         direct={("POST", "/predict"): predict.predict},
     )
-    app.openapi = partial(_openapi, app)  # type: ignore[method-assign]
     return app
 
 
@@ -130,32 +132,26 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     if state.settings.queue is not None:
         state.queue = ReviewQueue.open(state.settings.queue, audit_share=state.settings.audit_share)
         state.queue_state = reviews.QueueState(state.queue)
-    digesting = asyncio.create_task(_digest(state))
-    state.models.watch(state.settings.reload_seconds)
+    repeated = [asyncio.create_task(_repeat(_DIGEST_SECONDS, state.metrics.digest, state.threads))]
+    if state.settings.reload_seconds > 0:
+        repeated.append(asyncio.create_task(_repeat(state.settings.reload_seconds, state.models.reload)))
     try:
         yield {"refusals": state.refusals}
     finally:
-        state.models.stop()
-        digesting.cancel()
-        with suppress(asyncio.CancelledError):
-            await digesting
+        for task in repeated:
+            task.cancel()
+        await asyncio.gather(*repeated, return_exceptions=True)
         state.threads.shutdown()
         state.large.shutdown()
         if state.queue is not None:
             state.queue.close()
 
 
-async def _digest(state: State) -> None:
-    """Bring the metrics up to date every second, in a thread."""
+async def _repeat(seconds: float, work: Callable[[], Any], threads: ThreadPoolExecutor | None = None) -> None:
+    """Do work again and again, in a thread; this much time is between two times."""
     while True:
-        await asyncio.sleep(_DIGEST_SECONDS)
-        await asyncio.get_running_loop().run_in_executor(state.threads, state.metrics.digest)
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        app.openapi_schema = describe(app)
-    return app.openapi_schema
+        await asyncio.sleep(seconds)
+        await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
 def _read_training(path: Path) -> Any:

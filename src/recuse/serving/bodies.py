@@ -22,8 +22,6 @@ from recuse.serving.model_store import LoadedModel
 from recuse.tabular.codecs import State
 from recuse.tabular.schema import Column, Kind, TableSchema
 
-__all__ = ["RequestRows", "RowLimits", "RowReader", "check_cost", "check_lenient", "parse_json"]
-
 _MOST_WIDE = 2**22  # bytes of a text with characters beyond U+FFFF: one of them makes all take four bytes of memory
 _FOUR_BYTES = 0xF0  # first byte of such a character in UTF-8
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -220,14 +218,11 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _decoders(parse_constant: Any) -> tuple[json.JSONDecoder, json.JSONDecoder]:
-    """Return a fast decoder, and one that compares names and takes a third more time."""
-    return json.JSONDecoder(parse_constant=parse_constant), json.JSONDecoder(
-        parse_constant=parse_constant, object_pairs_hook=_different
-    )
-
-
-_DECODERS = {False: _decoders(_no_constant), True: _decoders(_missing)}  # made once: that takes longer than a row
+# A fast decoder, and one that compares names and takes a third more time; made once: that takes longer than a row.
+_DECODERS = {
+    nan_is_missing: [json.JSONDecoder(parse_constant=constant, object_pairs_hook=hook) for hook in (None, _different)]
+    for nan_is_missing, constant in ((False, _no_constant), (True, _missing))
+}
 
 
 @dataclass(frozen=True)

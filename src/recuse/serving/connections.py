@@ -5,41 +5,18 @@ from __future__ import annotations
 import logging
 import math
 from asyncio import BaseTransport, TimerHandle
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from recuse.serving.messages import DEFAULT_HEADERS, error_response
-
-__all__ = ["ConnectionLimits", "LimitedProtocol"]
+from recuse.serving.settings import Settings
 
 _HEADER_FRAME = 4  # bytes of ": " and of the line break
 _MOST_FRAMING = 10  # bytes around one byte of a chunked body; a chunk of one byte has six
+_ANSWER_SECONDS = 2.0  # time to send the answer that a request took too long
 _CLOSING_SECONDS = 5.0  # a client may take the rest of an answer so long after the service has closed the connection
-
-
-@dataclass(frozen=True)
-class ConnectionLimits:
-    """What a client may send, and how long it may take.
-
-    Attributes
-    ----------
-    head_bytes : int
-        Bytes of the request line and the headers.
-    head_seconds : float
-        Time until all of them have come, from the start of the connection or the first byte.
-    message_seconds : float
-        Time for the body, and again for the answer.
-    connections : int
-        Number of open connections. At the limit, the oldest one without a request at work is closed for a new one.
-    """
-
-    head_bytes: int
-    head_seconds: float
-    message_seconds: float
-    connections: int
 
 
 class _Stage(Enum):
@@ -63,15 +40,18 @@ class LimitedProtocol(HttpToolsProtocol):
 
     Parameters
     ----------
-    limits : ConnectionLimits
+    settings : Settings
+        Bytes of a head, seconds for a head and for a request, and the number of open connections. At the limit, the
+        oldest one without a request at work is closed for a new one.
     **uvicorn
         The arguments of uvicorn's protocol.
     """
 
-    def __init__(self, limits: ConnectionLimits, **uvicorn: Any) -> None:
+    def __init__(self, settings: Settings, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self.logger = logging.getLogger(__name__)
-        self._limits = limits
+        self._settings = settings
+        self._message_seconds = settings.timeout + _ANSWER_SECONDS  # for the body, and again for the answer
         self._stage = _WAITING
         self._head_received = self._head_parsed = self._body_parsed = self._body_received = 0
         self._begun = 0  # requests in the bytes that came last
@@ -82,19 +62,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self.opened = self.loop.time()
 
     @property
-    def at_work(self) -> bool:
-        """Whether the application works on a whole request of this connection."""
-        return self._stage is _COMPLETE and not self._answered
-
-    @property
     def _answered(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: BaseTransport) -> None:
         """Start to wait for a request, if there is room for the connection."""
         super().connection_made(transport)  # type: ignore[arg-type]
-        self._expect(self._limits.head_seconds)
-        if len(self.connections) > self._limits.connections:
+        self._expect(self._settings.head_timeout)
+        if len(self.connections) > self._settings.max_connections:
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -113,7 +88,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._head_received += len(data)  # the parser reports a header when it has all of it
         elif before is _BODY:
             self._body_received += len(data)
-        if self._head_received <= self._limits.head_bytes:
+        if self._head_received <= self._settings.max_head_bytes:
             super().data_received(data)
         if self._begun == 1 and self._stage is _HEAD and before is not _HEAD and before is not _BODY:
             self._head_received = len(data)  # all of it belongs to this head
@@ -121,12 +96,16 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _check_limits(self, before: _Stage) -> None:
         """Close the connection after too many bytes; otherwise set the time for the rest if a new stage was reached."""
-        if self._refused or self._head_received > self._limits.head_bytes:
-            self._refuse_head()
-        elif self._body_received > self._limits.head_bytes + _MOST_FRAMING * self._body_parsed:
+        if self._refused or self._head_received > self._settings.max_head_bytes:
+            self._refused = True
+            self._answer(431, f"the head of a request may have at most {self._settings.max_head_bytes} bytes")
+            self._close("head", "a request with too large a head")
+        elif self._body_received > self._settings.max_head_bytes + _MOST_FRAMING * self._body_parsed:
             self._close("framing", "a body with too much framing")
         elif self._stage is not before or self._stage is _COMPLETE:
-            self._expect_rest()
+            # the rest of the head, or the body and the answer; after stray bytes, a request
+            waits_for_head = self._stage is _HEAD or (self._stage is _COMPLETE and self._answered)
+            self._expect(self._settings.head_timeout if waits_for_head else self._message_seconds)
 
     def on_message_begin(self) -> None:
         """Start a request."""
@@ -144,7 +123,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Count and keep a header; those after a chunked body are left out."""
         if self._stage is _HEAD and not self._refused:
             self._head_parsed += len(name) + len(value) + _HEADER_FRAME
-            if self._head_parsed > self._limits.head_bytes:
+            if self._head_parsed > self._settings.max_head_bytes:
                 self._refused = True
             else:
                 super().on_header(name, value)
@@ -170,7 +149,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Give the next request of a pipeline its own time."""
         if self.pipeline:
-            self._deadline = self.loop.time() + self._limits.message_seconds
+            self._deadline = self.loop.time() + self._message_seconds
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -178,11 +157,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._answer(400, "the request must be HTTP/1.1")
         self.app_state["refusals"].note("protocol", "closed a connection that sent no HTTP", self.client)
         self.transport.close()
-
-    def _expect_rest(self) -> None:
-        """Wait for the rest of the head, or for the body and the answer; after stray bytes, for a request."""
-        waits_for_head = self._stage is _HEAD or (self._stage is _COMPLETE and self._answered)
-        self._expect(self._limits.head_seconds if waits_for_head else self._limits.message_seconds)
 
     def _expect(self, seconds: float) -> None:
         """Close the connection after some seconds, unless what is awaited has come."""
@@ -202,23 +176,19 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self.transport.is_closing():
             self.transport.abort()  # the client does not take the rest of the answer
         elif self._stage is _HEAD and not self._answered:
-            self._expect(self._limits.head_seconds)  # the request before it is at work, so nothing is read
+            self._expect(self._settings.head_timeout)  # the request before it is at work, so nothing is read
         elif self._stage is not _COMPLETE or not self._answered:  # uvicorn closes connections without a request
             self._time_out()
 
     def _time_out(self) -> None:
         if self._answered and self._stage in (_WAITING, _HEAD):
-            self._answer(408, f"the head of a request must come within {self._limits.head_seconds:g} seconds")
+            self._answer(408, f"the head of a request must come within {self._settings.head_timeout:g} seconds")
         self._close("unfinished", "a request that was not sent or an answer that was not taken in time")
-
-    def _refuse_head(self) -> None:
-        self._refused = True
-        self._answer(431, f"the head of a request may have at most {self._limits.head_bytes} bytes")
-        self._close("head", "a request with too large a head")
 
     def _make_room(self) -> None:
         """Close the oldest connection without a request at work; if there is none, this one."""
-        idle = [each for each in self.connections if isinstance(each, LimitedProtocol) and not each.at_work]
+        ours = [each for each in self.connections if isinstance(each, LimitedProtocol)]
+        idle = [each for each in ours if each._stage is not _COMPLETE or each._answered]
         oldest = min(idle, key=lambda each: each.opened, default=self)
         if oldest is self:
             self._answer(503, f"{len(self.connections) - 1} connections are open: try again soon")

@@ -21,9 +21,6 @@ from recuse.serving.model_store import DecidedRows, LoadedModel
 if TYPE_CHECKING:
     from starlette.datastructures import State
 
-
-__all__ = ["Caller", "DecidedRequest", "DecisionRequest", "answer_rows", "find_model"]
-
 Result = TypeVar("Result")
 
 # Smaller bodies take less time than handing them to a thread, unless they may have many misspelt names.
@@ -91,18 +88,8 @@ class DecidedRequest:
         """Return one record for each decision."""
         decision, expected = self.outcome.decision, self.outcome.expected_loss
         nothing = [None] * len(self.reviews)
-        problems: list[Any] = self.problems
-        rows = zip(
-            decision.prediction.tolist(),
-            decision.accepted.tolist(),
-            decision.score.tolist(),
-            decision.cost.tolist(),
-            nothing if expected is None else expected.tolist(),
-            nothing if decision.takes is None else decision.takes.tolist(),
-            problems,
-            self.reviews,
-            strict=True,
-        )
+        results = (decision.prediction, decision.accepted, decision.score, decision.cost, expected, decision.takes)
+        columns: list[Any] = [nothing if cells is None else cells.tolist() for cells in results]
         return [
             {
                 "prediction": prediction,
@@ -115,7 +102,9 @@ class DecidedRequest:
                 "problems": problems,
                 "review": review,
             }
-            for prediction, accepted, score, cost, loss, takes, problems, review in rows
+            for prediction, accepted, score, cost, loss, takes, problems, review in zip(
+                *columns, self.problems, self.reviews, strict=True
+            )
         ]
 
 

@@ -21,8 +21,6 @@ from recuse.serving.access import Key, RateLimit, digest, host_is_allowed, is_ot
 from recuse.serving.messages import DEFAULT_HEADERS, RequestError, error_response
 from recuse.serving.settings import Settings
 
-__all__ = ["HEALTH_PATHS", "OPEN_PATHS", "Guard", "Refusals"]
-
 HEALTH_PATHS = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
 OPEN_PATHS = HEALTH_PATHS | {"/", "/review"}  # they need no key
 _CLOSED_BY_CLIENT = 499  # as nginx counts them; nobody receives an answer
@@ -31,9 +29,6 @@ _LENGTH = re.compile("[0-9]{1,18}")
 _QUIET_SECONDS = 10.0  # time between two lines of the log about one reason
 
 _log = logging.getLogger("recuse.serving")
-
-Observer = Callable[[str, int, float], None]
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Refusals:
@@ -59,11 +54,6 @@ class Refusals:
         self._clock = clock
         self._quiet_until: dict[str, float] = {}
         self._unsaid: dict[str, int] = {}
-
-    def note_error(self, error: RequestError, client: Sequence[object] | None) -> None:
-        """Count and log the error of a limit; mistakes in the content of a request have no reason."""
-        if error.reason is not None:
-            self.note(error.reason, f"refused a request with {error.status} ({error.reason})", client)
 
     def note(self, reason: str, sentence: str, client: Sequence[object] | None) -> None:
         """Count a refusal, and log it unless one of the same reason was logged a moment ago.
@@ -108,9 +98,9 @@ class Guard:
         self,
         app: ASGIApp,
         settings: Settings,
-        observe: Observer,
+        observe: Callable[[str, int, float], None],
         refusals: Refusals,
-        direct: Mapping[tuple[str, str], Endpoint],
+        direct: Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]],
     ) -> None:
         self._app = app
         self._direct = direct
@@ -203,7 +193,9 @@ class Guard:
         """Return the answer to a request that failed; count refusals, and log failures without rows."""
         match error:
             case RequestError():
-                self._refusals.note_error(error, scope.get("client"))
+                if error.reason is not None:
+                    sentence = f"refused a request with {error.status} ({error.reason})"
+                    self._refusals.note(error.reason, sentence, scope.get("client"))
                 return error_response(error.status, error.sentence, error.headers)
             case TimeoutError():
                 return error_response(504, f"the request took longer than {self._settings.timeout:g} seconds")

@@ -3,13 +3,14 @@
 import json
 import math
 import reprlib
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
 
 from fastapi import Response
 from pydantic import Field, with_config
 from typing_extensions import TypedDict  # pydantic cannot read the TypedDict of Python 3.11
 
-from recuse.reviews.results import Progress
+from recuse.reviews.results import Progress, ReviewOutcome
 from recuse.tabular.schema import Kind
 
 # Every answer has these headers: it is not to be stored, nor its type to be guessed.
@@ -344,17 +345,10 @@ class ReviewRequest(TypedDict):
     reviewer: NotRequired[str]
 
 
-class ReviewAnswer(TypedDict):
+@dataclass(frozen=True)
+class ReviewAnswer(ReviewOutcome):
     """What the model predicted, and what its decision saved."""
 
-    id: str
-    answer: float
-    prediction: float
-    loss: float
-    cost: float
-    rejected: bool
-    expected_loss: float | None
-    saved: float
     progress: Progress
 
 

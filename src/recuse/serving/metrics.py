@@ -6,6 +6,7 @@ import asyncio
 import collections
 import logging
 import os
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -21,8 +22,6 @@ from recuse.model_file.table_report import CellComparison
 from recuse.out_of_fold import OutOfFold
 from recuse.serving.model_store import DecidedRows, LoadedModel
 from recuse.serving.openapi import GUARDED, operation
-
-__all__ = ["RecentRows", "ServiceMetrics", "router"]
 
 _FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -83,28 +82,21 @@ class ServiceMetrics:
             for name, (meaning, labels, mode) in _GAUGES.items()
         }
         self._digesting = Lock()
-        self._children: dict[Any, Any] = {}
+        self._of_route, self._of_decision = cache(self._seconds.labels), cache(self._rows.labels)
         self._known_shares: dict[str, set[tuple[str, str]]] = {}
         self._windows: dict[str, RecentRows] = {}
         self._shown: dict[str, RecentRows] = {}
 
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        key = (route, status)
-        child = self._children.get(key)
-        if child is None:
-            child = self._children[key] = self._seconds.labels(route, str(status))
-        child.observe(seconds)
+        self._of_route(route, str(status)).observe(seconds)
 
     def add(self, loaded: LoadedModel, outcome: DecidedRows) -> None:
         """Count the decisions of a request, and note its rows."""
         accepted = int(np.count_nonzero(outcome.decision.accepted))
         for kind, count in (("accepted", accepted), ("rejected", len(outcome.decision) - accepted)):
             if count:
-                child = self._children.get((loaded.name, kind))
-                if child is None:
-                    child = self._children[loaded.name, kind] = self._rows.labels(loaded.name, kind)
-                child.inc(count)
+                self._of_decision(loaded.name, kind).inc(count)
         window = self._windows.get(loaded.name)
         if window is None or window.loaded is not loaded:
             window = self._windows[loaded.name] = RecentRows(loaded)

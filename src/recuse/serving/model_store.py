@@ -6,12 +6,13 @@ import logging
 import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from recuse.decision import Decision
@@ -20,16 +21,9 @@ from recuse.model_file.served import ServedModel, load_with_digest
 from recuse.model_file.table_report import CellComparison
 from recuse.tabular.schema import TableSchema
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["DecidedRows", "LoadedModel", "ModelStore"]
-
 _VERSION_DIGITS = 12
 
 _log = logging.getLogger("recuse.serving")
-
-Signature = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -78,8 +72,6 @@ class LoadedModel:
     model : ServedModel
     training : DataFrame or None
         Training rows, if the service has them.
-    column_names : dict of str to (str or int)
-        Names of the columns of the table, with the column of the cost, by their text in JSON; empty for images.
     certificate_number : int or None
         Number of the certificate, from 1, at whose threshold the model decides.
 
@@ -102,7 +94,6 @@ class LoadedModel:
     version: str
     model: ServedModel = field(repr=False)
     training: pd.DataFrame | None = field(default=None, repr=False)
-    column_names: Mapping[str, str | int] = field(default_factory=dict, repr=False)
     certificate_number: int | None = None
 
     @property
@@ -139,7 +130,6 @@ class LoadedModel:
                 f"the file of model {name!r} must have certificate {certificate}, it has {count} certificates"
             )
         loaded = cls(name, digest[:_VERSION_DIGITS], model, training, certificate_number=certificate)
-        loaded = replace(loaded, column_names=loaded._column_names())
         loaded._warm_up()
         return loaded
 
@@ -165,7 +155,9 @@ class LoadedModel:
                 f"the new file has {promises[1]}"
             )
 
-    def _column_names(self) -> dict[str, str | int]:
+    @cached_property
+    def column_names(self) -> dict[str, str | int]:
+        """Names of the columns of the table, with the column of the cost, by their text in JSON; empty for images."""
         if not isinstance(self.model.schema, TableSchema):
             return {}
         names = [column.name for column in self.model.schema.columns]
@@ -174,8 +166,6 @@ class LoadedModel:
 
     def _warm_up(self) -> None:
         """Decide once about an empty row, so that no request waits for imports and first allocations."""
-        import pandas as pd
-
         if isinstance(self.model.schema, TableSchema):
             row = pd.DataFrame({column.name: [None] for column in self.model.schema.columns})
             with suppress(ValueError):  # the model may need a cost, or refuse missing values
@@ -231,8 +221,6 @@ class ModelStore:
         for name in self._paths:
             self._replace(name)
         self.default = next(iter(self._paths))
-        self._stopped = Event()
-        self._watching: Thread | None = None
 
     @property
     def names(self) -> list[str]:
@@ -243,26 +231,9 @@ class ModelStore:
         """Return the current version of a model, by default of the first; raise a KeyError for unknown names."""
         return self._loaded[self.default if name is None else name]
 
-    def watch(self, seconds: float) -> None:
-        """Look at the files again and again, in a thread, until `stop`; never if `seconds` is 0."""
-        if seconds > 0:
-            self._stopped.clear()
-            self._watching = Thread(target=self._watch, args=(seconds,), name="reload", daemon=True)
-            self._watching.start()
-
-    def stop(self) -> None:
-        """Stop looking at the files."""
-        self._stopped.set()
-        if self._watching is not None:
-            self._watching.join()
-
     def reload(self) -> list[str]:
         """Load the files that were replaced; return the names of the models with a new version."""
         return [name for name in self._paths if self._reload(name)]
-
-    def _watch(self, seconds: float) -> None:
-        while not self._stopped.wait(seconds):
-            self.reload()
 
     def _reload(self, name: str) -> bool:
         """Load a file that was replaced; return whether its content is new.
@@ -315,7 +286,7 @@ def _warn_of_certificates(loaded: LoadedModel) -> None:
         )
 
 
-def _signature(path: Path) -> Signature | None:
+def _signature(path: Path) -> tuple[int, int, int] | None:
     """Return what changes when a file is replaced or written; None if there is no file."""
     try:
         status = path.stat()

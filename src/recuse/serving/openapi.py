@@ -17,8 +17,6 @@ from recuse.serving import messages
 from recuse.serving.guard import OPEN_PATHS
 from recuse.serving.model_store import LoadedModel
 
-__all__ = ["CHANGED", "GUARDED", "POSTED", "describe", "operation"]
-
 _ERRORS = {
     400: "The body cannot be parsed.",
     401: "The key is missing or wrong.",
@@ -102,7 +100,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
 @cache
 def _schemas() -> dict[str, Any]:
     """Return the schemas of all messages by name."""
-    kinds = [QueueSummary, *(kind for kind in vars(messages).values() if is_typeddict(kind))]
+    kinds = [QueueSummary, messages.ReviewAnswer, *(kind for kind in vars(messages).values() if is_typeddict(kind))]
     adapters: Any = [(kind, "serialization", TypeAdapter(kind)) for kind in kinds]
     schemas: dict[str, Any] = TypeAdapter.json_schemas(adapters, ref_template=_SCHEMAS + "{model}")[1]["$defs"]
     return schemas

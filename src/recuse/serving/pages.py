@@ -12,20 +12,12 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse
-
-__all__ = ["inline_page", "page_headers", "router"]
 
 router = APIRouter(include_in_schema=False)
 
 _SCRIPTS = (
     *("elements.js", "rows_text.js", "cost_scale.js", "answer.js", "service.js", "one_row.js", "many_rows.js"),
     "decide.js",
-)
-_STYLE = (
-    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;"
-    "padding:0 1rem}code,pre{font-family:ui-monospace,monospace;font-size:.9em}pre{overflow-x:auto;padding:.5rem;"
-    "border:1px solid #8886;border-radius:6px}h2{font-size:1.1rem;margin:1.5rem 0 0}p{margin:.25rem 0}"
 )
 
 
@@ -36,7 +28,7 @@ async def page() -> Response:
 
 
 @router.get("/docs")
-async def docs(request: Request) -> HTMLResponse:
+async def docs(request: Request) -> Response:
     """List the routes with their examples."""
     described = request.app.openapi()
     sections = [
@@ -44,15 +36,10 @@ async def docs(request: Request) -> HTMLResponse:
         for path, operations in described["paths"].items()
         for method, operation in operations.items()
     ]
-    title = f"{described['info']['title']} {described['info']['version']}"
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>"
-        f"<p>{escape(described['info'].get('description', ''))}</p>"
-        f'<p>The schemas of all bodies and answers are in <a href="openapi.json">openapi.json</a>.</p>'
-        f"{''.join(sections)}</html>",
-        headers=page_headers(_STYLE),
-    )
+    info, style = described["info"], _read("docs.css")
+    parts = {"title": f"{info['title']} {info['version']}", "description": info.get("description", "")}
+    parts = {name: escape(text) for name, text in parts.items()} | {"style": style, "sections": "".join(sections)}
+    return Response(_filled("docs.html", parts), headers=page_headers(style), media_type="text/html")
 
 
 def _section(method: str, path: str, operation: dict[str, Any]) -> str:
@@ -79,8 +66,7 @@ def inline_page(template: str, style: str, *scripts: str) -> Response:
     "default-src 'none'; base-uri 'none'; connect-src '"
     """
     parts = {"style": _read(style), "script": "\n".join(map(_read, scripts))}
-    body = re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark.group(1)], _read(template))
-    return Response(body, headers=page_headers(**parts), media_type="text/html")
+    return Response(_filled(template, parts), headers=page_headers(**parts), media_type="text/html")
 
 
 def page_headers(style: str, script: str = "") -> dict[str, str]:
@@ -105,6 +91,10 @@ def page_headers(style: str, script: str = "") -> dict[str, str]:
 
 def _read(name: str) -> str:
     return (files("recuse.serving") / "pages" / name).read_text(encoding="utf-8")
+
+
+def _filled(template: str, parts: dict[str, str]) -> str:
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark.group(1)], _read(template))
 
 
 def _digest(text: str) -> str:

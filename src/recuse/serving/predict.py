@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from fastapi import APIRouter, Request, Response
 
 from recuse.dataframes import MISSING_WORDS
@@ -19,12 +20,8 @@ from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.tabular.schema import Column, Kind, TableSchema
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["check_training_rows", "predict", "router"]
-
 _MOST_EXPLAINED = 100  # rows in one request: each takes some milliseconds
+_OF_CERTIFICATE = ("what", "target", "delta", "threshold", "cost")
 
 router = APIRouter()
 
@@ -40,7 +37,7 @@ async def predict(request: Request) -> Response:
         raise RequestError(422, f"explain must be true or false, got {shown(query['explain'])}")
     explain = query.get("explain") == "true"
     read = partial(_read, loaded, request.app.state.limits, explain)
-    return await answer_rows(request, loaded, read, _explain if explain else _write, is_quick=not explain)
+    return await answer_rows(request, loaded, read, partial(_write, explain), is_quick=not explain)
 
 
 def _read(loaded: LoadedModel, limits: RowLimits, explain: bool, body: bytes) -> DecisionRequest:
@@ -62,11 +59,10 @@ def _read(loaded: LoadedModel, limits: RowLimits, explain: bool, body: bytes) ->
     return DecisionRequest(loaded, rows, check_cost(content.get("cost")), ids, record)
 
 
-def _write(decided: DecidedRequest) -> Response:
-    return _response(decided.question.loaded, decided.records())
-
-
-def _response(loaded: LoadedModel, records: list[messages.DecisionRecord]) -> Response:
+def _write(explain: bool, decided: DecidedRequest) -> Response:
+    loaded, records = decided.question.loaded, decided.records()
+    if explain:
+        _explain(decided, records)
     answer: messages.PredictAnswer = {
         "model": loaded.name,
         "version": loaded.version,
@@ -76,15 +72,14 @@ def _response(loaded: LoadedModel, records: list[messages.DecisionRecord]) -> Re
     return json_response(answer)
 
 
-def _explain(decided: DecidedRequest) -> Response:
-    """Answer with the new cells of each row, and its nearest training rows."""
-    loaded, table, records = decided.question.loaded, decided.question.rows.table, decided.records()
+def _explain(decided: DecidedRequest, records: list[messages.DecisionRecord]) -> None:
+    """Add to each record what is new in its row, and the training rows near it."""
+    loaded, table = decided.question.loaded, decided.question.rows.table
     compared = loaded.model.read(table, warn=False).comparison  # that of the outcome may lack the cells
     near = _neighbours(loaded, table)
     for row, record in enumerate(records):
         record["new"] = [] if compared is None else _new_cells(compared, row)
         record["neighbours"] = None if near is None else near[row]
-    return _response(loaded, records)
 
 
 def _new_cells(compared: CellComparison, row: int) -> list[messages.NewCell]:
@@ -123,8 +118,6 @@ def _neighbours(loaded: LoadedModel, table: dict[str | int, Any]) -> list[list[m
     """Return the nearest training rows of each row; None without a table of training rows that fits the model."""
     if loaded.training is None or _absent(loaded):
         return None
-    import pandas as pd
-
     from recuse.inspection.explanations import nearest_rows
 
     columns, training = _used(loaded), loaded.training
@@ -183,6 +176,10 @@ def _describe(loaded: LoadedModel, *, has_queue: bool) -> messages.ModelDescript
     any_cost, cost, cost_range = model.serves_any_cost, model.cost_, model.cost_range_
     if in_force is not None and in_force.cost is not None:  # it covers no other cost
         any_cost, cost, cost_range = False, in_force.cost, None
+    certificates: Any = [
+        {"number": number, "statement": str(each), **{name: getattr(each, name) for name in _OF_CERTIFICATE}}
+        for number, each in enumerate(model.certificates, start=1)
+    ]
     return {
         "name": loaded.name,
         "version": loaded.version,
@@ -197,18 +194,7 @@ def _describe(loaded: LoadedModel, *, has_queue: bool) -> messages.ModelDescript
         "columns": [_describe_column(column) for column in _used(loaded)],
         "missing_words": sorted(MISSING_WORDS),
         "training_rows": loaded.training is not None,
-        "certificates": [
-            {
-                "number": number,
-                "statement": str(each),
-                "what": each.what,
-                "target": each.target,
-                "delta": each.delta,
-                "threshold": each.threshold,
-                "cost": each.cost,
-            }
-            for number, each in enumerate(model.certificates, start=1)
-        ],
+        "certificates": certificates,
         "certificate": loaded.certificate_number,
         "review_queue": has_queue and loaded.reads_rows,
     }

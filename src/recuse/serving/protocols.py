@@ -23,8 +23,6 @@ from recuse.serving.model_store import LoadedModel
 from recuse.serving.openapi import GUARDED, POSTED, operation
 from recuse.tabular.schema import Column
 
-__all__ = ["router"]
-
 router = APIRouter()
 
 _FORMATS = ("dataframe_split", "dataframe_records", "instances", "inputs")
@@ -33,6 +31,7 @@ _DATATYPES = messages.Datatype.__args__  # type: ignore[attr-defined]
 _MOST_AXES = 8
 _SHAPES = "inputs must be one for each column, or one of the shape [rows, columns]"
 _NOT_JSON = "tensors must be JSON, as binary_data=False of a client makes them"
+_INFER = operation(messages.InferAnswer, *POSTED, body=messages.InferRequest)
 _FLOATS = {"prediction", "score", "cost", "expected_loss"}
 
 
@@ -150,11 +149,8 @@ async def model(request: Request, name: str, version: str | None = None) -> Resp
     return json_response(metadata)
 
 
-@router.post("/v2/models/{name}/infer", **operation(messages.InferAnswer, *POSTED, body=messages.InferRequest))
-@router.post(
-    "/v2/models/{name}/versions/{version}/infer",
-    **operation(messages.InferAnswer, *POSTED, body=messages.InferRequest),
-)
+@router.post("/v2/models/{name}/infer", **_INFER)
+@router.post("/v2/models/{name}/versions/{version}/infer", **_INFER)
 async def infer(request: Request, name: str, version: str | None = None) -> Response:
     """Decide about rows in tensors, one for each column or one for all."""
     loaded = find_model(request.app.state, name, version)

@@ -22,8 +22,6 @@ from recuse.serving.messages import RequestError, json_response, shown
 from recuse.serving.openapi import CHANGED, GUARDED, operation
 from recuse.serving.pages import inline_page
 
-__all__ = ["QueueState", "router"]
-
 _FRESH_SECONDS = 0.5  # a write that is not older need not be repeated: anybody may ask whether the service is ready
 _STATUS: dict[type[Exception], int] = {ReviewNotFound: 404, ReviewConflict: 409, QueueUnavailable: 503}
 _KINDS: dict[Any, str] = {str: "a text", bool: "true or false"}
@@ -111,7 +109,7 @@ async def answer(request: Request, review: str) -> Response:
     reviewer = _name_of_key(request) or body.get("reviewer", "").strip()
     outcome = await _call(request, lambda queue: queue.answer(review, body["lease"], body["value"]))
     counts = await _call(request, lambda queue: queue.progress(reviewer))
-    return json_response({**asdict(outcome), "progress": asdict(counts)})
+    return json_response(asdict(messages.ReviewAnswer(**vars(outcome), progress=counts)))
 
 
 @router.post(

@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,15 +19,12 @@ from typing import Any
 from recuse.extras import import_extra
 from recuse.serving.settings import Settings
 
-__all__ = ["run_server"]
-
 _BACKLOG = 2048
 _SWITCH_SECONDS = 0.001  # how long a small request waits for a thread that decides about a large one
 _RETRY_SECONDS = 3.0
 _M_MMAP_THRESHOLD = -3  # of malloc.h
 _LARGE_BLOCK = 2**16
 _OTHER_FILES = 64  # models, the queue, metrics and libraries
-_ANSWER_SECONDS = 2.0  # time to send the answer that a request took too long
 _GRACE_SECONDS = 5  # a request that is still open so long after its time-out was not sent completely
 
 
@@ -75,15 +73,10 @@ def run_server(settings: Settings, host: str, port: int, workers: int, ready: Ca
 
 def _protocol(settings: Settings) -> Any:
     """Return what makes the protocol of a connection; it goes to the workers by pickle."""
-    from recuse.serving.connections import ConnectionLimits, LimitedProtocol
+    from recuse.serving.connections import LimitedProtocol
 
-    limits = ConnectionLimits(
-        head_bytes=settings.max_head_bytes,
-        head_seconds=settings.head_timeout,
-        message_seconds=settings.timeout + _ANSWER_SECONDS,
-        connections=_possible_connections(settings.max_connections),
-    )
-    return partial(LimitedProtocol, limits)
+    possible = _possible_connections(settings.max_connections)
+    return partial(LimitedProtocol, replace(settings, max_connections=possible))
 
 
 def _possible_connections(wanted: int) -> int:

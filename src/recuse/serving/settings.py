@@ -8,8 +8,6 @@ from pathlib import Path
 
 from recuse.serving.access import ADMIN_KEY, Key, Role
 
-__all__ = ["Settings", "models_by_name"]
-
 
 @dataclass(frozen=True)
 class Settings:
