@@ -16,8 +16,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "recuse"
 
 # Most lines and files that each set may have. A change that removes code lowers them; they are not raised.
 LIMITS = {
-    "all of src/recuse": (26_500, 256),
-    "without estimators/auto, bench, engine, deep and images": (20_100, 181),
+    "all of src/recuse": (25_650, 256),
+    "without estimators/auto, bench, engine, deep and images": (19_350, 181),
 }
 
 # Parts of paths that the second limit leaves out.

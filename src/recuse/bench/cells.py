@@ -41,8 +41,6 @@ from recuse.tasks import run_tasks
 from recuse.threads import one_thread
 from recuse.validation import require
 
-__all__ = ["MEASURES", "BenchCells", "BenchOptions", "finished", "list_cells", "measures", "write_results"]
-
 # Names of the measures, those of the paper first, and those of `recuse.metrics.evaluate`.
 MEASURES = {
     "rcrloss": "rcr_loss",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from recuse.bench.cells import BenchOptions
     from recuse.bench.pages import Grid
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Run the experiments of published papers.", no_args_is_help=True)
 
 OutputOption = Annotated[

@@ -12,8 +12,6 @@ from recuse.bench.spec import Paper
 from recuse.displays import PALETTE
 from recuse.extras import import_extra
 
-__all__ = ["of_leaderboard", "of_paper"]
-
 _MEASURES = {"rcrloss": "RcR loss", "al": "accepted loss"}
 _SURROGATES = ("mae", "hinge", "square", "logistic", "sigmoid")  # each keeps its colour in all figures
 _MARKERS = "osD^vP*X"

@@ -18,8 +18,6 @@ from recuse.bench.tables import in_order, over_splits
 from recuse.files.tables import write_table
 from recuse.validation import require
 
-__all__ = ["run_methods", "standings"]
-
 _COLUMNS = ["dataset", "method", "cost", "metric", "mean", "std", "repeats", "paper_best"]
 _CELL = ["dataset", "cost"]
 _SPLIT = ["dataset", "method", "cost", "repeat"]

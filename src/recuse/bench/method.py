@@ -17,8 +17,6 @@ from recuse import surrogates
 from recuse.bench.spec import Protocol
 from recuse.decision import Decision
 
-__all__ = ["APART", "BOTH", "BenchMethod", "BenchSplit", "Part", "methods_from"]
-
 Part: TypeAlias = tuple[pd.DataFrame, "pd.Series[float]"]
 
 # Rows that a method learns from, in words for the page.

@@ -14,8 +14,6 @@ from recuse.estimators import AutoRejector, RiskRejector, SelectiveNetRegressor,
 from recuse.guarantees.thresholds import by_budget
 from recuse.validation import require
 
-__all__ = ["METHODS", "choose"]
-
 
 class Auto(BenchMethod):
     """AutoRejector, fitted once for all costs, at their geometric mean."""

@@ -15,8 +15,6 @@ from recuse.bench.spec import COMPARISON, METRICS, Paper
 from recuse.bench.tables import gaps, lowest_loss, trends
 from recuse.files.atomic import new_file
 
-__all__ = ["Grid", "cells_of_methods", "cells_of_paper", "standings", "write_leaderboard", "write_reproduction"]
-
 Grid: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]  # the header and the lines of a table
 
 # Reference lines, of the paper's network trained alone, with their titles; they are not ranked.

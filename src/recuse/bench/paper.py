@@ -17,8 +17,6 @@ from recuse.bench.spec import COMPARISON, Paper
 from recuse.bench.tables import comparison, over_splits, paper_table, with_rates
 from recuse.validation import require
 
-__all__ = ["run_paper"]
-
 _AUTO = METHODS["auto"]
 _BY_COST, _BY_RATE, _BEST_ROWS, _SHARES = "comparison by cost", "comparison by rate", "comparison of scores", "shares"
 

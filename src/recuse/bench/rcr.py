@@ -12,8 +12,6 @@ from recuse.decision import Decision
 from recuse.estimators import RcRRegressor, RcRRegressorCV, StackedMLPRegressor, fit_costs
 from recuse.validation import require
 
-__all__ = ["AcceptAll", "RcR", "RcRAnyCost"]
-
 _SCALE_TARGET: dict[str, bool | Literal["centre"]] = {"original": False, "centred": "centre", "standardised": True}
 
 

@@ -18,8 +18,6 @@ from recuse import datasets
 from recuse.files.tables import read_table
 from recuse.validation import require
 
-__all__ = ["COMPARISON", "METRICS", "Paper", "Protocol", "TableRows", "load"]
-
 COMPARISON = "comparison"  # the table against other methods
 # Names of the measures in the paper, in its order.
 METRICS = ("rcrloss", "al", "rl", "rej", "ar", "ra")

@@ -11,8 +11,6 @@ from scipy import stats
 
 from recuse.audit.significance import adjusted
 
-__all__ = ["critical_difference", "friedman", "interval", "mean_ranks", "paired_tests", "resampled"]
-
 Floats = NDArray[np.float64]
 
 _LEVEL = 0.05

@@ -10,17 +10,6 @@ import pandas as pd
 from recuse.bench.rcr import AcceptAll, RcR
 from recuse.bench.spec import METRICS, Paper
 
-__all__ = [
-    "comparison",
-    "gaps",
-    "in_order",
-    "lowest_loss",
-    "over_splits",
-    "paper_table",
-    "trends",
-    "with_rates",
-]
-
 _COLUMNS = ["dataset", "model", "surrogate", "cost", "metric", "mean", "std", "repeats", "paper_mean", "paper_std"]
 _COMPARED = ("al", "rej", "rcrloss")
 

@@ -13,8 +13,6 @@ from recuse import surrogates
 from recuse.costs import row_values
 from recuse.surrogates import SurrogateLike
 
-__all__ = ["RejectionLoss", "cost_rows", "same_rows"]
-
 
 class RejectionLoss(nn.Module):
     """The surrogate loss of regression with cost-based rejection, for any training loop.

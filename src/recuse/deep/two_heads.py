@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from recuse.deep.loss import cost_rows
 
-__all__ = ["COST_FLOOR", "TwoHeads"]
-
 COST_FLOOR = 1e-6  # keeps the logarithm of a cost of zero finite
 
 

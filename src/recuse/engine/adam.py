@@ -8,8 +8,6 @@ import numpy as np
 
 from recuse.engine.stack import Workspace
 
-__all__ = ["StackedAdam"]
-
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # the usual constants of Kingma and Ba (2015)
 
 

@@ -9,8 +9,6 @@ import numpy as np
 
 from recuse.engine.stack import Array, pad_rows, with_bias
 
-__all__ = ["Batch", "Batches", "Table"]
-
 _CHUNK = 1024  # rows validated at once, few enough to stay in the cache
 
 

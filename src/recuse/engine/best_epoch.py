@@ -10,8 +10,6 @@ import numpy as np
 from recuse.engine.stack import Array, Stack
 from recuse.engine.training import Validated
 
-__all__ = ["BestEpochs", "Trained"]
-
 
 @dataclass(frozen=True)
 class Trained:

@@ -11,8 +11,6 @@ import numpy as np
 from recuse.engine.batches import Batch, Table
 from recuse.engine.stack import Array
 
-__all__ = ["CostRange", "at_drawn_costs", "at_several_costs"]
-
 _COSTS_PER_VALIDATION_ROW = 8
 _DRAW = 2  # makes the random streams of costs differ from those of minibatches
 

@@ -11,8 +11,6 @@ from recuse import surrogates
 from recuse.engine.stack import Array
 from recuse.surrogates import Surrogate
 
-__all__ = ["Member", "SurrogateLosses", "costs_by_table", "count_tables"]
-
 
 @dataclass(frozen=True)
 class Member:

@@ -10,8 +10,6 @@ import numpy as np
 
 from recuse.engine.stack import INPUT_MULTIPLE, Array, Stack, round_up, uniform
 
-__all__ = ["MLPWorkspace", "StackedMLP"]
-
 # Widths and blocks of rows are padded so that every product runs on whole vector registers; see benchmarks/engine.py.
 _WIDTH, _ROWS = 4, 16
 # Multiply-adds of a product with a matrix and with a vector that OpenBLAS computes in the calling thread.

@@ -18,8 +18,6 @@ from recuse.engine.stack import Array, Stack
 from recuse.engine.training import ALONE, JOINT, make_batches, mean_loss, run_epochs
 from recuse.losses import SQUARED, TargetLoss
 
-__all__ = ["Pairs", "train_pairs"]
-
 
 class Pairs:
     """Pairs (h, r) that minimise psi = e l(r,-1) + c l(r,+1), with e the loss of a row and c its cost.

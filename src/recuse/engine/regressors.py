@@ -14,8 +14,6 @@ from recuse.engine.stack import Array, Stack
 from recuse.engine.training import ALONE, make_batches, mean_loss, run_epochs
 from recuse.losses import SQUARED, TargetLoss
 
-__all__ = ["Regressors", "train_regressors"]
-
 
 class Regressors:
     """Regressors that minimise the loss of their predictions.

@@ -24,8 +24,6 @@ from recuse.engine.schedule import Plan
 from recuse.engine.stack import Array, Stack
 from recuse.engine.training import ALONE, make_batches, mean_loss, run_epochs
 
-__all__ = ["Rejectors", "train_rejectors"]
-
 
 class Rejectors:
     """Rejectors that minimise the surrogate psi for given errors.

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 from recuse.losses import SQUARED, TargetLoss
 
-__all__ = ["Plan", "SelectivePlan", "half_cosine", "slow_start_epochs"]
-
 
 @dataclass(frozen=True)
 class Plan:

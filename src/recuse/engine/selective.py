@@ -14,8 +14,6 @@ from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import Array, Stack
 from recuse.engine.training import ALONE, run_epochs
 
-__all__ = ["SelectiveMember", "SelectiveNets", "SelectivelyTrained", "selective_loss", "train_selective"]
-
 
 @dataclass(frozen=True)
 class SelectiveMember:

@@ -10,8 +10,6 @@ import numpy as np
 
 from recuse.engine.stack import Array, Stack, uniform
 
-__all__ = ["EPSILON", "SelectiveNetWorkspace", "StackedSelectiveNet"]
-
 EPSILON = 1e-5  # added to the variances of batch norm
 _MOMENTUM = 0.1  # share of a batch in the running statistics
 _NORMALISED, _AFFINE = 5, 2  # parts of a layer: weight, scale, shift, mean and variance; or weight and bias

@@ -17,11 +17,6 @@ from numpy.typing import NDArray
 
 from recuse.threads import one_blas_thread
 
-__all__ = [
-    "INPUT_MULTIPLE", "Array", "Stack", "Workspace", "outputs", "pad_rows", "round_up", "threads_for", "uniform",
-    "with_bias",
-]  # fmt: skip
-
 Array: TypeAlias = NDArray[Any]  # float32 in training, float64 in decisions
 
 # Inputs are padded to whole vector registers; see benchmarks/engine.py.

@@ -15,8 +15,6 @@ from recuse.engine.batches import Batch, Batches, Table
 from recuse.engine.members import Member, count_tables
 from recuse.engine.stack import Array, Stack, threads_for
 
-__all__ = ["ALONE", "JOINT", "Objective", "Validated", "make_batches", "mean_loss", "run_epochs"]
-
 ALONE, JOINT = 0, 1  # phases of training, which have different orders of minibatches
 
 

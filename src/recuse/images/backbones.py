@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from recuse.extras import import_extra
 from recuse.validation import is_count
 
-__all__ = ["BackboneFactory", "SmallCNN", "make_backbone", "resnet50", "small_cnn"]
-
 BackboneFactory = Callable[[int], nn.Module | tuple[nn.Module, int]]
 
 

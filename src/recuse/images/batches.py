@@ -16,8 +16,6 @@ from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 from recuse.images.rows import Augment, ImageRows
 from recuse.images.rule import image_of
 
-__all__ = ["GlobalBatches", "ImageBatches", "SeededRows", "seed_all", "seeded"]
-
 Key = tuple[int, int]  # epoch, row
 
 

@@ -20,8 +20,6 @@ from recuse.datasets.splits import split
 from recuse.images.files import cached_pixels
 from recuse.validation import check_count
 
-__all__ = ["ImageFiles", "OnError", "Reading", "Skipped", "crop_and_flip", "describe"]
-
 Floats = npt.NDArray[np.float64]
 Pair = tuple[Tensor, Tensor]
 OnError = Literal["raise", "skip"]

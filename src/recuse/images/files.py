@@ -19,8 +19,6 @@ from numpy.lib.format import write_array_header_1_0
 from recuse.extras import import_extra
 from recuse.progress import progress_bar
 
-__all__ = ["cached_pixels", "list_files", "read_image", "require_folder"]
-
 Pixels = npt.NDArray[np.uint8]
 _TIFF = (".tif", ".tiff")
 # Version of the layout of the cache; caches of other versions are ignored.

@@ -22,8 +22,6 @@ from recuse.deep.two_heads import TwoHeads
 from recuse.images.batches import seed_all
 from recuse.surrogates import SurrogateLike
 
-__all__ = ["RejectionModule", "TrainingSettings"]
-
 Batch = tuple[Tensor, Tensor, Tensor]  # images, targets, costs
 
 

@@ -32,8 +32,6 @@ from recuse.images.training import check_trainer_options, train
 from recuse.surrogates import CarriesSurrogates, SurrogateLike
 from recuse.validation import is_count, is_rate, require
 
-__all__ = ["RcRImageRegressor"]
-
 Floats = NDArray[np.float64]
 
 # Arguments of Lightning's Trainer that change the numbers of a training.

@@ -15,8 +15,6 @@ from torch.utils.data import Dataset
 from recuse.costs import Cost, resolve
 from recuse.images.rule import Images
 
-__all__ = ["Augment", "ImageRows", "check_images"]
-
 Floats = NDArray[np.float64]
 Augment = Callable[[Tensor, np.random.Generator], Tensor]
 

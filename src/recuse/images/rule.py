@@ -13,8 +13,6 @@ from torch.utils.data import Dataset
 
 from recuse.deep.two_heads import TwoHeads
 
-__all__ = ["ImageRule", "Images", "image_of"]
-
 Floats = NDArray[np.float64]
 Images = Tensor | Dataset[Any]
 

@@ -24,8 +24,6 @@ from lightning.pytorch.callbacks import Checkpoint
 from recuse.images.batches import ImageBatches, SeededRows, seeded
 from recuse.images.module import RejectionModule, TrainingSettings
 
-__all__ = ["check_trainer_options", "train"]
-
 # Arguments of Lightning's Trainer that do not change the epochs, the checkpoints or the rows of a training.
 _OPTIONS = (
     *("accelerator", "accumulate_grad_batches", "benchmark", "default_root_dir", "detect_anomaly", "deterministic"),

@@ -28,16 +28,6 @@ from recuse.rules.risk import RiskModels
 from recuse.tabular.folds import Split
 from recuse.tabular.rows import Rows
 
-__all__ = [
-    "BlendPrediction",
-    "blend_regressors",
-    "blend_risks",
-    "few_enough_to_keep_folds",
-    "keeps_folds",
-    "likely_accepted",
-    "smaller",
-]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 

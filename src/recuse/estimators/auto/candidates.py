@@ -27,8 +27,6 @@ from recuse.estimators.subestimators import check_subestimator
 from recuse.losses import Absolute, Huber, Pinball, Squared, TargetLoss
 from recuse.validation import require
 
-__all__ = ["LEARNERS", "RISK_MODELS", "Learner", "choose", "weighted_variants", "with_members", "with_weighted"]
-
 Floats = NDArray[np.float64]
 
 _KERNELS = 400  # rows below which a process of pieces has one kernel, so that fits of small tables stay short

@@ -12,8 +12,6 @@ from recuse.estimators.auto.weights import regressor_weights, sparse_weights
 from recuse.estimators.crossfitting import Sample
 from recuse.losses import TargetLoss
 
-__all__ = ["Comparison", "Emphasis"]
-
 Floats = NDArray[np.float64]
 Emphasis = Callable[[Floats, NDArray[np.intp]], Floats]
 

@@ -51,8 +51,6 @@ from recuse.tabular.schema import Unseen
 from recuse.tabular.units import moments
 from recuse.validation import is_count, is_rate, require
 
-__all__ = ["AutoRejector"]
-
 Floats = NDArray[np.float64]
 
 

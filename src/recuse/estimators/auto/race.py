@@ -27,8 +27,6 @@ from recuse.estimators.auto.trials import Trial, suited
 from recuse.estimators.crossfitting import CrossFitted, FoldFits, RepeatedFits, Sample
 from recuse.losses import TargetLoss
 
-__all__ = ["Race", "RaceResult", "sample_folds"]
-
 Floats = NDArray[np.float64]
 
 _SAMPLE = 0.4  # share of the folds that regressors are selected on

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from recuse.estimators.auto.trials import Trial
 from recuse.metrics import rcr_loss_rows
 
-__all__ = ["Entry", "leaderboard", "trial_entries"]
-
 Floats = NDArray[np.float64]
 
 _COLUMNS = ["part", "name", "weight", "loss", "rcr_loss", "rows", "seconds", "note"]

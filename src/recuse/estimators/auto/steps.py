@@ -28,8 +28,6 @@ from recuse.tabular.folds import Split
 from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
 
-__all__ = ["FitProgress", "FitSteps"]
-
 Floats = NDArray[np.float64]
 
 

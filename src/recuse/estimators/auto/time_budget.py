@@ -14,8 +14,6 @@ from recuse.estimators.crossfitting import Sample
 from recuse.estimators.subestimators import fit_subestimator, seeded
 from recuse.threads import one_thread
 
-__all__ = ["FitTime", "OutOfTime", "TimeBudget", "measured_time"]
-
 _FIRST_ROWS, _STEP = 50, 4  # rows of the first trial fit, and the factor to the next
 _FEW = 500  # rows of a trial fit that takes mostly overhead, so that its growth cannot be extrapolated
 _CERTAIN = 20  # a fit that needs less than this part of the time needs no further trial

@@ -20,8 +20,6 @@ from recuse.tabular.folds import Split, folds_of
 from recuse.tabular.rows import Rows
 from recuse.threads import one_thread
 
-__all__ = ["Forecast", "divisions_in_time", "fewer_folds"]
-
 _SELECTED = 0.5  # share of the time of all regressors that the selected ones take
 _WEIGHTED = 0.75  # time of a weighted variant, relative to its learner; only those of selected regressors are tried
 _RISK_SHARE = 0.25  # of the remaining time, for risk models that take longer

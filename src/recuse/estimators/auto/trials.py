@@ -18,8 +18,6 @@ from recuse.estimators.auto.time_budget import FitTime, OutOfTime, TimeBudget, m
 from recuse.estimators.crossfitting import Sample
 from recuse.losses import TargetLoss
 
-__all__ = ["Fit", "Setting", "Trial", "missing_parts", "run_trials", "suited", "used_trials"]
-
 Fitted = TypeVar("Fitted")
 Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator to a sample, with a maximum number of rows
 

@@ -12,16 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from recuse.losses import TargetLoss
 
-__all__ = [
-    "convex_weights",
-    "loss_over_costs",
-    "regressor_weights",
-    "risk_weights",
-    "share_accepted",
-    "sparse_risk_weights",
-    "sparse_weights",
-]
-
 Floats = NDArray[np.float64]
 
 _SPAN = 4.0  # costs from a quarter to four times the given cost are used

@@ -13,8 +13,6 @@ from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows
 from recuse.tabular.units import moments
 
-__all__ = ["ExpandedFeatures", "Expansion", "has_pieces"]
-
 Floats = NDArray[np.float64]
 Columns = NDArray[np.intp]
 Expansion = Literal["ranks", "squares", "pieces", "levels", "none"]

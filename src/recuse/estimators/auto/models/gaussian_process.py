@@ -22,8 +22,6 @@ from recuse.estimators.auto.models.process_kernel import (
 from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.threads import one_blas_thread
 
-__all__ = ["GaussianProcess", "robust_weights", "with_scales_of"]
-
 Floats = NDArray[np.float64]
 
 _DEGREES = 4.0  # of freedom, of the noise of a robust process

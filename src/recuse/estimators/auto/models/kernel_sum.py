@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-__all__ = ["KernelSum", "rational", "row_blocks", "summed"]
-
 Floats = NDArray[np.float64]
 
 _BLOCK = 2000  # rows of the kernel matrix that are in memory at a time

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows
 
-__all__ = ["LogTarget"]
-
 Floats = NDArray[np.float64]
 
 _BEYOND = 0.5  # standard deviations of the logarithm by which predictions may be outside the training targets

@@ -11,8 +11,6 @@ from sklearn.neighbors import NearestNeighbors
 from recuse.rules.risk import Novelty
 from recuse.tabular.folds import Split
 
-__all__ = ["learn_novelty", "out_of_fold_novelty"]
-
 Floats = NDArray[np.float64]
 
 _NEIGHBOURS = 5

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import ExtraTreeRegressor
 
-__all__ = ["out_of_bag_prediction"]
-
 Floats = NDArray[np.float64]
 
 _TREES = 50

@@ -17,8 +17,6 @@ from recuse.losses import SQUARED, TargetLoss
 from recuse.tabular.units import moments
 from recuse.threads import one_thread
 
-__all__ = ["PrecisionWeighted", "precision"]
-
 Floats = NDArray[np.float64]
 
 

@@ -20,8 +20,6 @@ from scipy.optimize import minimize
 
 from recuse.estimators.auto.models.kernel_sum import KernelSum, rational, row_blocks
 
-__all__ = ["JITTER", "Kernel", "Projection", "Scales", "adjusted_scales", "improved_scales", "learned_scales"]
-
 Floats = NDArray[np.float64]
 
 _LENGTHS = (1e-1, 1e3)  # in standard deviations of a feature

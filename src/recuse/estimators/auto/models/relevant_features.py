@@ -16,8 +16,6 @@ from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.joint_fits import Rows, fit_all
 from recuse.losses import TargetLoss
 
-__all__ = ["GammaDeviance", "RelevantFeatures", "RowLoss", "certainly_relevant", "loss_increases"]
-
 Floats = NDArray[np.float64]
 RowLoss = Callable[[Floats, Floats], Floats]  # from predictions and targets to the loss of each row
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import GammaRegressor
 
-__all__ = ["FAR", "RiskLinear"]
-
 Floats = NDArray[np.float64]
 
 FAR = 3.0  # standard deviations beyond which inputs are clipped, since the exponential is not bounded

@@ -21,8 +21,6 @@ from recuse.estimators.joint_fits import Rows, fit_all
 from recuse.estimators.mlp import StackedMLPRegressor
 from recuse.losses import TargetLoss
 
-__all__ = ["LogRatio", "RiskNetwork"]
-
 Floats = NDArray[np.float64]
 
 _MAX_LOG_RATIO = 4.0  # the loss is linear where the error is more than exp(4) times the risk

@@ -19,8 +19,6 @@ from recuse.estimators.auto.models.kernel_sum import KernelSum, summed
 from recuse.estimators.auto.models.process_kernel import Kernel, Projection, Scales, improved_scales, learned_scales
 from recuse.threads import one_blas_thread
 
-__all__ = ["RiskProcess"]
-
 Floats = NDArray[np.float64]
 
 _MAX_RATIO = 10.0  # of a loss and the expected one; larger ones count as this, so that no row dominates

@@ -13,8 +13,6 @@ from recuse.estimators.auto.models.risk_process import RiskProcess
 from recuse.estimators.auto.models.wrapped_regressor import WrappedRegressor
 from recuse.estimators.crossfitting import MeanOfRepeats
 
-__all__ = ["smaller_model"]
-
 _SHARE = 2  # all copies of a forest together keep this many times the trees of one, times its weight
 
 

@@ -13,8 +13,6 @@ from sklearn.utils import Tags, get_tags
 
 from recuse.estimators.joint_fits import Rows, fit_all
 
-__all__ = ["WrappedRegressor"]
-
 Floats = NDArray[np.float64]
 
 
