@@ -91,7 +91,7 @@ def with_dask() -> None:
 
     one = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
     with LocalCluster(**one, dashboard_address=None, protocol="tcp") as dask:
-        where = ("--engine", "dask", "--scheduler", dask.scheduler_address)
+        where = ("--scheduler", dask.scheduler_address)
         recuse("predict", "cars.recuse", "new.csv", *where, "-o", "by_dask.csv")
     assert len(Path("by_dask.csv").read_text(encoding="utf-8").splitlines()) == 99
 
