@@ -9,7 +9,7 @@ from recuse.engine.batches import Batches, Table
 from recuse.engine.members import Member
 from recuse.engine.pairs import train_pairs
 from recuse.engine.regressors import train_regressors
-from recuse.engine.schedule import Plan
+from recuse.engine.schedule import TrainingPlan
 from recuse.engine.stack import pad_rows
 
 few = settings(deadline=None, max_examples=40)
@@ -115,7 +115,10 @@ class TestPadded:
             )
             for rows in (40, 30)
         )
-        members, plan = [Member(seed, rate) for seed, rate in ((0, 1e-2), (1, 1e-1))], Plan(epochs=25, slow_start=10)
+        members, plan = (
+            [Member(seed, rate) for seed, rate in ((0, 1e-2), (1, 1e-1))],
+            TrainingPlan(epochs=25, slow_start=10),
+        )
         plain, one, other = (
             train([table.padded(40 + more) if padded else table], [new.padded(30 + more)], members, (5, 4), plan)
             for padded, more in ((False, 0), (True, 0), (True, 77))

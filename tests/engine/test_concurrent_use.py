@@ -22,7 +22,7 @@ from recuse.engine.mlp import StackedMLP
 from recuse.engine.pairs import train_pairs
 from recuse.engine.regressors import train_regressors
 from recuse.engine.rejectors import train_rejectors
-from recuse.engine.schedule import Plan, SelectivePlan
+from recuse.engine.schedule import SelectivePlan, TrainingPlan
 from recuse.engine.selective import SelectiveMember, train_selective
 from recuse.engine.selectivenet import StackedSelectiveNet
 from recuse.engine.stack import outputs, threads_for, with_bias
@@ -149,7 +149,7 @@ def global_state():
 @every_training
 def test_small_networks_train_on_one_thread_and_leave_the_global_state_alone(train):
     before, counts = global_state(), set()
-    stack = train(Plan(epochs=4, slow_start=2, batch_size=25, on_epoch=lambda _: counts.update(blas_threads())))
+    stack = train(TrainingPlan(epochs=4, slow_start=2, batch_size=25, on_epoch=lambda _: counts.update(blas_threads())))
     outputs(stack, np.zeros((10, 3)))
     assert counts == {1}
     assert global_state() == before
@@ -161,7 +161,7 @@ def test_the_limit_is_lifted_when_training_is_interrupted(train):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(Plan(epochs=4, slow_start=2, on_epoch=interrupt))
+        train(TrainingPlan(epochs=4, slow_start=2, on_epoch=interrupt))
     assert blas_threads() == {2}
 
 
@@ -172,7 +172,7 @@ def test_large_steps_use_all_threads(rows, count):
 
 
 def test_trainings_in_several_threads_and_processes_end_as_one_alone():
-    plan = Plan(epochs=6, slow_start=3, batch_size=25)
+    plan = TrainingPlan(epochs=6, slow_start=3, batch_size=25)
     alone = pairs(plan).parameters
     with ThreadPoolExecutor(4) as pool:
         trained = [stack.parameters for stack in pool.map(pairs, [plan] * 8)]
@@ -183,7 +183,7 @@ def test_trainings_in_several_threads_and_processes_end_as_one_alone():
 
 
 def test_the_same_training_gives_the_same_bits_whatever_the_global_seed():
-    plan = Plan(epochs=4, slow_start=2, batch_size=25)
+    plan = TrainingPlan(epochs=4, slow_start=2, batch_size=25)
     first = pairs(plan).parameters
     np.random.seed(99)  # noqa: NPY002 - the legacy stream is the one that must not matter
     np.testing.assert_array_equal(pairs(plan).parameters, first)

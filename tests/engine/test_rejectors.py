@@ -13,7 +13,7 @@ from recuse.engine.cost_range import CostRange, at_drawn_costs, at_several_costs
 from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
 from recuse.engine.rejectors import Rejectors, train_rejectors
-from recuse.engine.schedule import Plan
+from recuse.engine.schedule import TrainingPlan
 from recuse.engine.stack import outputs
 
 SURROGATES = ["mae", "hinge", "square", "logistic", "sigmoid"]
@@ -87,7 +87,7 @@ class TestStep:
 
 
 class TestTraining:
-    PLAN = Plan(epochs=30, batch_size=16)
+    PLAN = TrainingPlan(epochs=30, batch_size=16)
     TABLES = tuple(error_table(60, seed) for seed in (0, 1, 2))
     NEW = tuple(error_table(50, seed) for seed in (3, 4, 5))
 
@@ -123,7 +123,7 @@ class TestTraining:
         np.testing.assert_allclose(kept, trained.loss, rtol=1e-6)
 
     def test_it_learns_to_reject_where_errors_are_large(self):
-        plan = Plan(epochs=100, batch_size=64)
+        plan = TrainingPlan(epochs=100, batch_size=64)
         tables = [error_table(600)], [error_table(300, seed=1)]
         trained = train_rejectors(*tables, [Member(0, 1e-2)], HIDDEN, plan)
         new = error_table(1000, seed=2)
@@ -146,7 +146,7 @@ class TestTraining:
     def test_rows_that_fill_up_a_table_count_for_nothing_in_training_or_in_the_choice(self):
         tables = [table.take(np.arange(rows)) for table, rows in zip(self.TABLES, (60, 33, 12), strict=True)]
         new = [table.take(np.arange(rows)) for table, rows in zip(self.NEW, (9, 50, 20), strict=True)]
-        members, plan = [Member(place, 3e-2, table=place) for place in range(3)], Plan(epochs=30)
+        members, plan = [Member(place, 3e-2, table=place) for place in range(3)], TrainingPlan(epochs=30)
         pooled = train_rejectors([t.padded(60) for t in tables], [t.padded(50) for t in new], members, HIDDEN, plan)
         own = [
             train_rejectors([table], [chooses], [replace(member, table=0)], HIDDEN, plan).history
@@ -206,7 +206,7 @@ class TestCostRange:
 
     def test_a_dearer_rejection_is_rarer_before_anything_is_learned(self):
         tables = [error_table(100)], [error_table(50, seed=1)]
-        trained = train_rejectors(*tables, [Member(0, 1e-9)], HIDDEN, Plan(epochs=1), COSTS)
+        trained = train_rejectors(*tables, [Member(0, 1e-9)], HIDDEN, TrainingPlan(epochs=1), COSTS)
         rates = [accepted_at(cost, trained, tables[0][0].x).mean() for cost in (0.2, 1.0, 5.0)]
         assert rates[0] < rates[1] < rates[2]
 
@@ -224,7 +224,7 @@ class TestCostRange:
 
     def test_one_rejector_learns_the_bayes_rule_at_every_cost(self):
         tables = [error_table(1500)], [error_table(500, seed=1)]
-        plan = Plan(epochs=60, batch_size=128)
+        plan = TrainingPlan(epochs=60, batch_size=128)
         trained = train_rejectors(*tables, [Member(0, 1e-2)], HIDDEN, plan, COSTS)
         new = error_table(1000, seed=2).x
         for cost in (0.4, 1.0, 2.5):

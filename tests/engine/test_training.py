@@ -17,7 +17,7 @@ from recuse.engine.members import Member
 from recuse.engine.mlp import StackedMLP
 from recuse.engine.pairs import Pairs, train_pairs
 from recuse.engine.regressors import Regressors, train_regressors
-from recuse.engine.schedule import Plan, slow_start_epochs
+from recuse.engine.schedule import TrainingPlan, slow_start_epochs
 from recuse.engine.stack import outputs
 from recuse.losses import SQUARED, Absolute, Huber, Pinball, Squared
 
@@ -118,7 +118,7 @@ def test_members_trained_together_end_as_trained_alone_bit_by_bit(loss):
         Member(seed, 1e-2, 0.3 * (1 + seed), SURROGATES[3 * table + seed], table)
         for table in (0, 1) for seed in (0, 1)
     ]  # fmt: skip
-    plan = Plan(epochs=20, slow_start=8, batch_size=25)
+    plan = TrainingPlan(epochs=20, slow_start=8, batch_size=25)
     together = train_pairs(tables, validation, members, HIDDEN, plan, loss)
     regressors = train_regressors(tables, validation, members, HIDDEN, plan, loss)
     for i, member in enumerate(members):
@@ -132,7 +132,7 @@ def test_members_trained_together_end_as_trained_alone_bit_by_bit(loss):
 
 def test_members_of_the_size_of_the_paper_trained_together_end_as_trained_alone_bit_by_bit():
     table, new = make_table(700, 0), make_table(300, 1)
-    members, plan = [Member(seed, 1e-2, 0.5) for seed in range(9)], Plan(epochs=4, slow_start=1, batch_size=512)
+    members, plan = [Member(seed, 1e-2, 0.5) for seed in range(9)], TrainingPlan(epochs=4, slow_start=1, batch_size=512)
     together = train_pairs([table], [new], members, (20, 30, 10), plan)
     for i in (0, 8):
         alone = train_pairs([table], [new], members[i : i + 1], (20, 30, 10), plan)
@@ -142,7 +142,7 @@ def test_members_of_the_size_of_the_paper_trained_together_end_as_trained_alone_
 @pytest.mark.parametrize("surrogate", SURROGATES)
 @pytest.mark.parametrize("slow_start", [0, 5])
 def test_a_member_that_diverges_is_dropped_and_the_others_do_not_change(surrogate, slow_start):
-    plan = Plan(epochs=30, slow_start=slow_start, batch_size=25)
+    plan = TrainingPlan(epochs=30, slow_start=slow_start, batch_size=25)
     sane = [Member(seed, 1e-2, 0.5, name) for seed, name in enumerate(SURROGATES)]
     absurd = Member(9, 1e30, 0.5, surrogate)
     mixed = train_pairs(TABLES, VALIDATION, [*sane[:2], absurd, *sane[2:]], HIDDEN, plan)
@@ -182,7 +182,7 @@ def test_slow_start_is_limited_to_half_of_the_epochs(slow_start, epochs):
 
 def test_a_shared_slow_start_equals_one_of_the_members_own():
     members = [Member(0, 3e-2, cost, name) for cost in (0.3, 0.8) for name in SURROGATES]
-    plan = Plan(epochs=40, slow_start=15, batch_size=25)
+    plan = TrainingPlan(epochs=40, slow_start=15, batch_size=25)
     shared = train_pairs(TABLES, VALIDATION, members, HIDDEN, plan)
     for i, member in enumerate(members):
         own = train_pairs(TABLES, VALIDATION, [member], HIDDEN, plan)
@@ -191,7 +191,7 @@ def test_a_shared_slow_start_equals_one_of_the_members_own():
 
 
 def test_equal_costs_per_row_equal_one_cost():
-    plan = Plan(epochs=20, slow_start=5, batch_size=25)
+    plan = TrainingPlan(epochs=20, slow_start=5, batch_size=25)
     one = train_pairs(TABLES, VALIDATION, [Member(0, 1e-2, 0.5)], HIDDEN, plan)
     per_row = [[replace(t, cost=np.full_like(t.y, 0.5)) for t in part] for part in (TABLES, VALIDATION)]
     rows = train_pairs(*per_row, [Member(0, 1e-2, 99.0)], HIDDEN, plan)
@@ -203,7 +203,7 @@ def test_tables_may_have_different_numbers_of_slow_starts():
     rates, costs = [1e-2, 1e-2, 1e-2, 1e-2, 3e-2, 1e-1], [0.3, 0.6, 0.9] * 2
     members = [Member(0, rates[i], costs[i], table=i // 3) for i in range(6)]  # one Slow-Start, then three
     tables, validation = [make_table(60, s) for s in (0, 1)], [make_table(40, s) for s in (2, 3)]
-    plan = Plan(epochs=20, slow_start=8, batch_size=25)
+    plan = TrainingPlan(epochs=20, slow_start=8, batch_size=25)
     together = train_pairs(tables, validation, members, HIDDEN, plan)
     for table in (0, 1):
         mine = [replace(m, table=0) for m in members if m.table == table]
@@ -216,7 +216,7 @@ def test_tables_may_have_different_numbers_of_slow_starts():
 def test_a_training_of_a_pair_equals_a_plain_script(surrogate, batch_size):
     """Slow-Start on the squared error with the rejector at rest, then psi; Adam, and the RcR loss of every epoch."""
     table, new, member = TABLES[0], VALIDATION[0], Member(1, 1e-2, 0.5, surrogate)
-    plan, loss = Plan(epochs=25, slow_start=10, batch_size=batch_size), surrogates.get(surrogate)
+    plan, loss = TrainingPlan(epochs=25, slow_start=10, batch_size=batch_size), surrogates.get(surrogate)
     h, r = (plain_network(StackedMLP([seed], 3, HIDDEN), 0) for seed in (member.seed, member.rejector_seed))
     h_adam, r_adam = (torch.optim.Adam(network.parameters(), lr=1e-2) for network in (h, r))
     x_new, y_new = tensors(new.x, new.y)
@@ -251,7 +251,7 @@ def test_a_training_of_a_pair_equals_a_plain_script(surrogate, batch_size):
 
 def test_the_weights_left_behind_are_those_of_the_best_epoch():
     members = [Member(seed, rate, 0.5, name) for seed, name in enumerate(SURROGATES) for rate in (1e-2, 2e-1)]
-    trained = train_pairs(TABLES, VALIDATION, members, HIDDEN, Plan(epochs=60, slow_start=10, batch_size=25))
+    trained = train_pairs(TABLES, VALIDATION, members, HIDDEN, TrainingPlan(epochs=60, slow_start=10, batch_size=25))
     again = Pairs(Regressors(members, trained.regressor), trained.rejector).validate(Batches(VALIDATION))
     np.testing.assert_array_equal(again, trained.loss)
     np.testing.assert_array_equal(trained.loss, trained.history.min(axis=0))
@@ -265,7 +265,7 @@ def test_the_weights_left_behind_are_those_of_the_best_epoch():
 def test_regressors_equal_a_plain_loop_on_the_squared_error(hidden, decay):
     (table,), (new,) = TABLES, VALIDATION
     members = [Member(seed, rate) for seed, rate in enumerate([1e-1, 1e-2, 1e-3])]
-    trained = train_regressors([table], [new], members, hidden, Plan(epochs=25, decay=decay))
+    trained = train_regressors([table], [new], members, hidden, TrainingPlan(epochs=25, decay=decay))
     x, y, x_new, y_new = tensors(table.x, table.y, new.x, new.y)
     for i, member in enumerate(members):
         network = plain_network(StackedMLP([0, 1, 2], 3, hidden), i)
@@ -292,7 +292,7 @@ def test_members_out_of_order_or_unevenly_spread_are_refused(tables):
     data = [make_table(10, s) for s in range(max(tables) + 1)]
     for train in (train_pairs, train_regressors):
         with pytest.raises(ValueError, match="ordered by table, with the same number for each table, got tables"):
-            train(data, data, members, HIDDEN, Plan(epochs=2))
+            train(data, data, members, HIDDEN, TrainingPlan(epochs=2))
 
 
 @pytest.mark.parametrize(("tables", "validation", "members"), [(1, 1, 2), (2, 2, 1), (2, 1, 2), (1, 2, 1)])
@@ -301,14 +301,14 @@ def test_a_table_without_members_or_validation_is_refused(tables, validation, me
     everyone = [Member(0, 1e-2, table=table) for table in range(members)]
     for train in (train_pairs, train_regressors):
         with pytest.raises(ValueError, match=f"got {tables} tables, {validation} validation tables and members for"):
-            train(data[:tables], data[:validation], everyone, HIDDEN, Plan(epochs=2))
+            train(data[:tables], data[:validation], everyone, HIDDEN, TrainingPlan(epochs=2))
 
 
 @given(epochs=st.integers(1, 12), slow_start=st.integers(0, 12))
 @few
 def test_every_epoch_is_reported_once_in_order(epochs, slow_start):
     table, seen = [make_table(10, 0)], []
-    plan = Plan(epochs=epochs, slow_start=slow_start, on_epoch=seen.append)
+    plan = TrainingPlan(epochs=epochs, slow_start=slow_start, on_epoch=seen.append)
     for train in (train_pairs, train_regressors):
         train(table, table, [Member(0, 1e-2)], (), plan)
         assert seen == list(range(1, epochs + 1))

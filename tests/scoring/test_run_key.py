@@ -11,7 +11,7 @@ import recuse
 from recuse.guarantees import certify
 from recuse.model_file import add_certificate
 from recuse.scoring import score_files
-from recuse.scoring.plan import ModelSource, Plan
+from recuse.scoring.plan import ModelSource, ScoringPlan
 from recuse.scoring.working_folder import run_facts
 from scoring_runs import numbers, stopped
 
@@ -103,7 +103,7 @@ def test_a_run_with_another_version_of_a_library_starts_anew(
 
 
 def test_all_fields_of_a_plan_describe_it():
-    plan = Plan(ModelSource("ab"), 1.0)
-    for field in dataclasses.fields(Plan):
+    plan = ScoringPlan(ModelSource("ab"), 1.0)
+    for field in dataclasses.fields(ScoringPlan):
         other = dataclasses.replace(plan, **{field.name: ModelSource("cd")})
         assert run_facts(other, [{}], [1], folder=False) != run_facts(plan, [{}], [1], folder=False)

@@ -17,7 +17,7 @@ _SURROGATES = ("mae", "hinge", "square", "logistic", "sigmoid")  # each keeps it
 _MARKERS = "osD^vP*X"
 _METHODS = {"mlp_plug": "MLP-Plug", "selectivenet": "SelectiveNet", "auto": "AutoRejector"}
 _OURS = "AutoRejector"  # drawn in black, over the others
-_COLOURS = (*PALETTE[:6], "#7F7F7F")  # of the others
+_COLOURS = (*PALETTE[:6], "#7F7F7F")  # colours of the other methods
 _TITLES = {"auto_mpg": "Auto-mpg"}
 
 

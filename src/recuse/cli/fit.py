@@ -15,7 +15,7 @@ from rich.markup import escape
 
 import recuse
 from recuse.cli import options
-from recuse.cli.methods import Method, Preset, Settings, build, check_settings
+from recuse.cli.methods import FitPreset, FitSettings, Method, build, check_settings
 from recuse.cli.options import option
 from recuse.cli.printing import (
     Output,
@@ -46,8 +46,8 @@ def fit(
     cost_money: options.CostMoney = None,
     method: Annotated[Method, option("METHOD", f"One of {', '.join(Method)}.")] = Method.AUTO,
     preset: Annotated[
-        Preset, option("PRESET", f"One of {', '.join(Preset)}: less time or a lower loss.")
-    ] = Preset.DEFAULT,
+        FitPreset, option("PRESET", f"One of {', '.join(FitPreset)}: less time or a lower loss.")
+    ] = FitPreset.DEFAULT,
     loss: Annotated[str, option("LOSS", "squared, absolute, huber:1.35, pinball:0.9")] = "squared",
     groups: Annotated[str | None, option("COLUMN", "Column whose equal values keep rows together in folds.")] = None,
     weights: Annotated[str | None, option("COLUMN", "Column with the weights of the rows.")] = None,
@@ -87,18 +87,18 @@ def fit(
         )
     if given.prices is not None and loss != "squared":
         raise UsageError(f"--cost-money needs --loss squared, got {loss!r}: give --cost in units of that loss")
-    settings = Settings(method, preset, loss, seed, time_limit, jobs, test, test_share, test_rows)
+    settings = FitSettings(method, preset, loss, seed, time_limit, jobs, test, test_share, test_rows)
     roles = Roles(target, given.column, groups, weights, tuple(drop or ()))
     if reviews_model is not None and with_reviews is None:
         raise UsageError("--reviews-model needs --with-reviews")
     roles.check()
     for message in check_settings(settings, grouped=groups is not None):
         printer.warn(message)
-    _Job(printer, data, encoding, roles, given, settings, with_reviews, reviews_model, output).run()
+    _FitRun(printer, data, encoding, roles, given, settings, with_reviews, reviews_model, output).run()
 
 
 @dataclass(frozen=True)
-class _Job:
+class _FitRun:
     """One run of the command, step by step."""
 
     printer: Output
@@ -106,7 +106,7 @@ class _Job:
     encoding: str | None
     roles: Roles
     cost: options.GivenCost
-    settings: Settings
+    settings: FitSettings
     reviews: Path | None
     reviews_model: str | None
     path: Path

@@ -24,7 +24,7 @@ class Method(StrEnum):
     NO_REJECTION = "no-rejection"
 
 
-class Preset(StrEnum):
+class FitPreset(StrEnum):
     """The values of --preset."""
 
     FAST = "fast"
@@ -33,7 +33,7 @@ class Preset(StrEnum):
 
 
 @dataclass(frozen=True)
-class _Recipe:
+class _MethodRecipe:
     """How an estimator is made for a method.
 
     Attributes
@@ -51,26 +51,30 @@ class _Recipe:
     best: dict[str, Any] = field(default_factory=dict)
     takes: tuple[str, ...] = ()
 
-    def of_preset(self, preset: Preset) -> dict[str, Any]:
+    def of_preset(self, preset: FitPreset) -> dict[str, Any]:
         """Return the parameters of a preset alone."""
-        return {Preset.FAST: self.fast, Preset.BEST: self.best}.get(preset, {})
+        return {FitPreset.FAST: self.fast, FitPreset.BEST: self.best}.get(preset, {})
 
 
 _SHORT, _SEVERAL = {"regressor__epochs": 300}, {"regressor__n_members": 5}
 _RECIPES = {
-    Method.AUTO: _Recipe("AutoRejector", {"preset": "fast"}, {"preset": "best"}, ("n_jobs", "verbose", "time_limit")),
-    Method.RCR: _Recipe("RcRRegressor", {"epochs": 300}, {"n_members": 10}, ("verbose",)),
-    Method.RCR_CROSSFIT: _Recipe("RcRRegressorCV", {"n_members": 2}, {"cv": 10}, ("verbose",)),
-    Method.RISK: _Recipe("RiskRejector", {"cv": 3}, {"cv": 10}, ("n_jobs",)),
-    Method.SELECTIVENET: _Recipe("SelectiveNetRegressor", {"epochs": 200}, {"n_members": 4}, ("verbose", "coverage")),
-    Method.KNN_PLUG: _Recipe("knn_plug", takes=("n_jobs",)),
-    Method.MLP_PLUG: _Recipe(
+    Method.AUTO: _MethodRecipe(
+        "AutoRejector", {"preset": "fast"}, {"preset": "best"}, ("n_jobs", "verbose", "time_limit")
+    ),
+    Method.RCR: _MethodRecipe("RcRRegressor", {"epochs": 300}, {"n_members": 10}, ("verbose",)),
+    Method.RCR_CROSSFIT: _MethodRecipe("RcRRegressorCV", {"n_members": 2}, {"cv": 10}, ("verbose",)),
+    Method.RISK: _MethodRecipe("RiskRejector", {"cv": 3}, {"cv": 10}, ("n_jobs",)),
+    Method.SELECTIVENET: _MethodRecipe(
+        "SelectiveNetRegressor", {"epochs": 200}, {"n_members": 4}, ("verbose", "coverage")
+    ),
+    Method.KNN_PLUG: _MethodRecipe("knn_plug", takes=("n_jobs",)),
+    Method.MLP_PLUG: _MethodRecipe(
         "mlp_plug",
         {**_SHORT, "risk__epochs": 300},
         {**_SEVERAL, "risk__n_members": 5},
         takes=("n_jobs", "regressor__loss"),
     ),
-    Method.NO_REJECTION: _Recipe("no_rejection", _SHORT, _SEVERAL, ("n_jobs", "regressor__loss")),
+    Method.NO_REJECTION: _MethodRecipe("no_rejection", _SHORT, _SEVERAL, ("n_jobs", "regressor__loss")),
 }
 # Methods that judge their training rows by models that were not fitted to them.
 _OUT_OF_FOLD = {Method.AUTO, Method.RISK}
@@ -81,11 +85,11 @@ _MAX_SEED = 2**32 - 1
 
 
 @dataclass(frozen=True)
-class Settings:
+class FitSettings:
     """What a user chose for the fit."""
 
     method: Method
-    preset: Preset
+    preset: FitPreset
     loss: str
     seed: int
     time_limit: float | None = None
@@ -107,7 +111,7 @@ class Settings:
         return "verbose" in _RECIPES[self.method].takes
 
 
-def check_settings(settings: Settings, *, grouped: bool) -> list[str]:
+def check_settings(settings: FitSettings, *, grouped: bool) -> list[str]:
     """Raise an error for settings that do not fit together; return warnings about settings without effect."""
     from recuse import losses
 
@@ -131,14 +135,14 @@ def check_settings(settings: Settings, *, grouped: bool) -> list[str]:
     if grouped and method is Method.SELECTIVENET:
         raise UsageError("--groups cannot be used with --method selectivenet, which has no folds")
     warnings = []
-    if settings.preset is not Preset.DEFAULT and not _RECIPES[method].of_preset(settings.preset):
+    if settings.preset is not FitPreset.DEFAULT and not _RECIPES[method].of_preset(settings.preset):
         warnings.append(f"--preset {settings.preset} has no effect with --method {method}")
     if settings.jobs is not None and "n_jobs" not in _RECIPES[method].takes:
         warnings.append(f"--jobs has no effect with --method {method}")
     return warnings
 
 
-def build(settings: Settings, cost: float | str, *, verbose: bool) -> Any:
+def build(settings: FitSettings, cost: float | str, *, verbose: bool) -> Any:
     """Return the estimator with all parameters."""
     from recuse import estimators
 

@@ -22,7 +22,7 @@ from recuse.usage_errors import INTERRUPTED, UsageError, print_error
 if TYPE_CHECKING:
     import pandas as pd
 
-    from recuse.scoring.plan import Plan
+    from recuse.scoring.plan import ScoringPlan
     from recuse.scoring.summary import ScoringSummary
 
 _SHOWN_ROWS = 10
@@ -134,7 +134,7 @@ def _resumable(data: str, output: str | None, *, as_json: bool) -> Iterator[None
 
 
 def _print(
-    plan: Plan, summary: ScoringSummary, shown: pd.DataFrame | None, output: str | None, printer: Output
+    plan: ScoringPlan, summary: ScoringSummary, shown: pd.DataFrame | None, output: str | None, printer: Output
 ) -> None:
     """Print what was found."""
     renamed = [name for name, new in zip(plan.keep, plan.kept_as, strict=True) if name != new]

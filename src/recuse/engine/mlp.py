@@ -72,7 +72,7 @@ class _Block(NamedTuple):
     """Buffers of the members for some rows of a batch."""
 
     rows: slice
-    outputs: list[Array]  # of every layer
+    outputs: list[Array]  # the outputs of every layer
     zeros: list[Array]  # as wide as each hidden layer
     slopes: list[Array]  # derivatives by the outputs of each hidden layer
     positive: list[Array]  # whether these outputs are
@@ -88,12 +88,12 @@ class MLPWorkspace:
 
     def __init__(self, stack: StackedMLP) -> None:
         self.stack, self.gradient = stack, np.zeros_like(stack.parameters)
-        self._part = np.zeros_like(self.gradient)  # of one block of rows
+        self._part = np.zeros_like(self.gradient)  # the gradient of one block of rows
         self._weights = stack.views(stack.parameters)
         self._gradients, self._parts = stack.views(self.gradient), stack.views(self._part)
-        self._blocks: dict[int, list[_Block]] = {}  # by number of rows
+        self._blocks: dict[int, list[_Block]] = {}  # blocks by their number of rows
         self._scores: dict[int, Array] = {}
-        self._input: Array | None = None  # of the last training step
+        self._input: Array | None = None  # the input of the last training step
 
     def forward(self, x: Array, *, training: bool = False) -> Array:
         """Compute the outputs (member, row) for inputs (table, feature, row)."""

@@ -13,7 +13,7 @@ from recuse.engine.best_epoch import BestEpochs, Trained
 from recuse.engine.members import Member, SurrogateLosses, costs_by_table
 from recuse.engine.mlp import StackedMLP
 from recuse.engine.regressors import Regressors
-from recuse.engine.schedule import Plan, slow_start_epochs
+from recuse.engine.schedule import TrainingPlan, slow_start_epochs
 from recuse.engine.stack import Array, Stack
 from recuse.engine.training import ALONE, JOINT, make_batches, mean_loss, run_epochs
 from recuse.losses import SQUARED, TargetLoss
@@ -82,7 +82,7 @@ def train_pairs(
     validation: Sequence[Table],
     members: Sequence[Member],
     hidden: Sequence[int],
-    plan: Plan,
+    plan: TrainingPlan,
     loss: TargetLoss = SQUARED,
 ) -> Trained:
     """Train pairs (h, r): Slow-Start, then both networks on the surrogate. Keep the best epoch of each pair.

@@ -9,7 +9,7 @@ from recuse.engine.batches import Batch, Batches, Table
 from recuse.engine.best_epoch import BestEpochs, Trained
 from recuse.engine.members import Member, count_tables
 from recuse.engine.mlp import StackedMLP
-from recuse.engine.schedule import Plan, half_cosine
+from recuse.engine.schedule import TrainingPlan, half_cosine
 from recuse.engine.stack import Array, Stack
 from recuse.engine.training import ALONE, make_batches, mean_loss, run_epochs
 from recuse.losses import SQUARED, TargetLoss
@@ -79,7 +79,7 @@ def train_regressors(
     validation: Sequence[Table],
     members: Sequence[Member],
     hidden: Sequence[int],
-    plan: Plan,
+    plan: TrainingPlan,
     loss: TargetLoss = SQUARED,
 ) -> Trained:
     """Train regressors alone and keep the best epoch of each by validation loss.
@@ -93,7 +93,7 @@ def train_regressors(
         Ordered by table, with the same number for each table.
     hidden : sequence of int
         Widths of the hidden layers.
-    plan : Plan
+    plan : TrainingPlan
     loss : TargetLoss
         Loss of a prediction, in the units of the tables. The squared error gives the baseline "Sup" of the paper.
 

@@ -20,7 +20,7 @@ from recuse.engine.best_epoch import BestEpochs, Trained
 from recuse.engine.cost_range import CostRange, at_drawn_costs, at_several_costs
 from recuse.engine.members import Member, SurrogateLosses, costs_by_table
 from recuse.engine.mlp import StackedMLP
-from recuse.engine.schedule import Plan
+from recuse.engine.schedule import TrainingPlan
 from recuse.engine.stack import Array, Stack
 from recuse.engine.training import ALONE, make_batches, mean_loss, run_epochs
 
@@ -90,7 +90,7 @@ def train_rejectors(
     validation: Sequence[Table],
     members: Sequence[Member],
     hidden: Sequence[int],
-    plan: Plan,
+    plan: TrainingPlan,
     costs: CostRange | None = None,
 ) -> Trained:
     """Train rejectors on given errors. All rejectors with the same learning rate share their best epoch.
@@ -108,7 +108,7 @@ def train_rejectors(
         Ordered by table, with the same number for each table. With a range of costs, their costs are ignored.
     hidden : sequence of int
         Widths of the hidden layers.
-    plan : Plan
+    plan : TrainingPlan
     costs : CostRange, optional
         Train for all costs of a range, with a random cost for each row in each epoch.
 

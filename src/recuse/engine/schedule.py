@@ -10,7 +10,7 @@ from recuse.losses import SQUARED, TargetLoss
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """Settings of a training of regressors, rejectors or pairs.
 
     Attributes
@@ -31,7 +31,7 @@ class Plan:
     decay: bool = False
     on_epoch: Callable[[int], None] | None = None
 
-    def after(self, epochs: int) -> Plan:
+    def after(self, epochs: int) -> TrainingPlan:
         """Return a plan whose progress includes a number of epochs that are already done."""
         report = self.on_epoch
         return self if report is None else replace(self, on_epoch=lambda done: report(epochs + done))

@@ -90,7 +90,7 @@ class _Hidden(NamedTuple):
 
     signal: Array  # its input (member, in, row)
     normal: Array  # with mean 0 and variance 1 over the rows (member, out, row)
-    inverse: Array  # of the standard deviations (member, out, 1)
+    inverse: Array  # inverse standard deviations (member, out, 1)
     output: Array
 
 

@@ -15,7 +15,7 @@ from recuse.engine.batches import Table
 from recuse.engine.best_epoch import Trained
 from recuse.engine.members import Member
 from recuse.engine.regressors import train_regressors
-from recuse.engine.schedule import Plan
+from recuse.engine.schedule import TrainingPlan
 from recuse.engine.stack import outputs
 from recuse.estimators.base import CheckedRegressor
 from recuse.estimators.rate_search import (
@@ -271,14 +271,14 @@ class _Training:
     ----------
     hidden : tuple of int
     rates : sequence of float
-    plan : Plan
+    plan : TrainingPlan
     loss : TargetLoss
         Loss of predictions in the units of the tables.
     """
 
     hidden: tuple[int, ...]
     rates: Sequence[float]
-    plan: Plan
+    plan: TrainingPlan
     loss: TargetLoss
 
     def __call__(self, jobs: Sequence[tuple[Table, Table, Sequence[int]]]) -> list[tuple[Trained, list[Member]]]:
@@ -320,7 +320,7 @@ def _train_stack(estimators: Sequence[StackedMLPRegressor], prepared: Sequence[_
     processes = min(int(effective_n_jobs(n_jobs)), len(jobs))
     with progress_bar("training", first.epochs, show=first.verbose) as report:
         on_epoch = report if processes == 1 else None  # a callable of another process could not show anything
-        plan = Plan(first.epochs, batch_size=first.batch_size, decay=first.decay, on_epoch=on_epoch)
+        plan = TrainingPlan(first.epochs, batch_size=first.batch_size, decay=first.decay, on_epoch=on_epoch)
         train = _Training(tuple(first.hidden), rates, plan, units[0].engine_loss)
         chunks = [jobs[len(jobs) * i // processes : len(jobs) * (i + 1) // processes] for i in range(processes)]
         parts = [train(jobs)] if processes == 1 else Parallel(processes)(delayed(_in_process)(train, c) for c in chunks)

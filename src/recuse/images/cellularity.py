@@ -90,9 +90,8 @@ def _spawn(
 
 
 def _grade(streams: Sequence[np.random.Generator], mean: Floats, disagreement: Floats) -> Floats:
-    concentration = (
-        1.0 / disagreement - 1.0
-    )  # of a Beta distribution with variance mean (1 - mean) / (1 + concentration)
+    # A Beta distribution has the variance mean (1 - mean) / (1 + concentration).
+    concentration = 1.0 / disagreement - 1.0
     shapes = zip(streams, mean * concentration, (1.0 - mean) * concentration, strict=True)
     return np.array([stream.beta(a, b) for stream, a, b in shapes])
 

@@ -74,7 +74,7 @@ def mount_of(path: str, table: str) -> tuple[str, str]:
             continue
         point = _unescaped(fields.split(" ")[4])
         above = path == point or path.startswith(point.rstrip("/") + "/")
-        if above and len(point) >= len(found[0]):  # of two mounts at one point the later one is seen
+        if above and len(point) >= len(found[0]):  # the later of two mounts at one point is seen
             found = (point, rest.split(" ")[0])
     return found
 

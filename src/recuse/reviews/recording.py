@@ -163,7 +163,8 @@ class Recording:
         decision, review = self.decision, secrets.token_hex(9)
         loss = None if self.expected_loss is None else float(self.expected_loss[place])
         rejected, cost = not decision.accepted[place], float(decision.cost[place])
-        saving = -float(decision.score[place]) if loss is None else loss - cost  # of the rejection
+        # what the rejection saves
+        saving = -float(decision.score[place]) if loss is None else loss - cost
         values = (
             *(review, model, now, json.dumps(self.rows[place], allow_nan=False, separators=(",", ":"))),
             *(float(decision.prediction[place]), cost, float(decision.score[place]), loss, bool(rejected)),

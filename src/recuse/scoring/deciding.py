@@ -16,7 +16,7 @@ from recuse.files.names import source_name
 from recuse.model_file.served import ServedModel
 from recuse.scoring.inputs import PartReader, Task
 from recuse.scoring.outputs import encode_part
-from recuse.scoring.plan import Plan, model_columns
+from recuse.scoring.plan import ScoringPlan, model_columns
 from recuse.scoring.summary import ScoringSummary
 from recuse.scoring.working_folder import PartStore
 from recuse.tabular.column_checks import check_range, costs_of
@@ -28,10 +28,10 @@ class BlockScorer:
     Parameters
     ----------
     model : ServedModel
-    plan : Plan
+    plan : ScoringPlan
     """
 
-    def __init__(self, model: ServedModel, plan: Plan) -> None:
+    def __init__(self, model: ServedModel, plan: ScoringPlan) -> None:
         self.model, self.plan = model, plan
         self._certified = None if plan.certificate is None else model.certified(plan.certificate - 1)
         if self._certified is not None:
@@ -95,7 +95,7 @@ class Job:
 
     Attributes
     ----------
-    plan : Plan
+    plan : ScoringPlan
     paths : tuple of str
         The files to read.
     columns : tuple of str
@@ -105,7 +105,7 @@ class Job:
         Numbers of the parts that start a file of the output.
     """
 
-    plan: Plan
+    plan: ScoringPlan
     paths: tuple[str, ...]
     columns: tuple[str, ...]
     store: PartStore

@@ -12,7 +12,7 @@ from recuse.extras import import_extra
 from recuse.files.csv_files import CsvBlocks, open_csv
 from recuse.files.names import STANDARD_STREAM, check_names, file_format, source_name, unreadable
 from recuse.model_file.served import ServedModel
-from recuse.scoring.plan import Plan, columns_to_read, model_columns, table_schema
+from recuse.scoring.plan import ScoringPlan, columns_to_read, model_columns, table_schema
 from recuse.tabular.column_checks import check_name
 from recuse.tabular.schema import Kind
 
@@ -207,7 +207,7 @@ class ArrowInputs:
             raise ValueError(f"{self.paths[0]} has no rows")
         self.is_large = self.total >= _LARGE_ROWS
 
-    def columns(self, model: ServedModel, plan: Plan) -> tuple[str, ...]:
+    def columns(self, model: ServedModel, plan: ScoringPlan) -> tuple[str, ...]:
         """Return the columns to read; raise an error if a file does not have them."""
         columns = columns_to_read(model, plan, self.names, self.paths[0])
         for path, (names, _) in list(zip(self.paths, self._tables, strict=True))[1:]:
@@ -223,7 +223,7 @@ class ArrowInputs:
             parts += parts_of(sizes, part_rows(len(columns)), file=place, number=len(parts))
         return parts
 
-    def tasks(self, plan: Plan, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
+    def tasks(self, plan: ScoringPlan, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
         """Yield the tasks for parts that are not done: about eight for each of several processes.
 
         A task has successive parts of the same row group: a process that continues a row group need not read its start
@@ -261,7 +261,7 @@ class CsvInputs:
         self._numbers: set[str] = set()
         self._text: set[str] = set()
 
-    def columns(self, model: ServedModel, plan: Plan) -> tuple[str, ...]:
+    def columns(self, model: ServedModel, plan: ScoringPlan) -> tuple[str, ...]:
         """Return the columns to read; raise an error if the file does not have them."""
         source = source_name(self.paths[0])
         columns = columns_to_read(model, plan, self.names, source)
@@ -272,7 +272,7 @@ class CsvInputs:
         self._numbers |= {plan.cost} if isinstance(plan.cost, str) else set()
         return tuple(columns)
 
-    def tasks(self, plan: Plan, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
+    def tasks(self, plan: ScoringPlan, columns: Sequence[str], jobs: int, done: set[int]) -> Iterator[Task]:
         """Yield the tasks for parts that are not done, each with its rows; the rows before them are read again."""
         for number, block in enumerate(self._file.blocks(part_rows(len(self.names)), self._text)):
             if number not in done:

@@ -170,7 +170,7 @@ class Targets:
         """
         drafts = [store.folder / f"{place}.{self.kind}" for place in range(len(self.files))]
         for draft in drafts:
-            draft.unlink(missing_ok=True)  # of an earlier, interrupted run
+            draft.unlink(missing_ok=True)  # an earlier, interrupted run may have left it
         written, paths = None, ((place * self.is_folder, store.path(number)) for place, number in parts)
         for place, group in groupby(paths, key=itemgetter(0)):
             with draft_file(drafts[place], mode_of(self.files[place])) as file:

@@ -79,7 +79,7 @@ def _unpickled(checksum: str, *of_model: Any) -> ModelSource:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScoringPlan:
     """The decisions to make.
 
     Attributes
@@ -188,7 +188,7 @@ def model_columns(
     return used
 
 
-def columns_to_read(model: ServedModel, plan: Plan, names: Sequence[str], source: str) -> list[str]:
+def columns_to_read(model: ServedModel, plan: ScoringPlan, names: Sequence[str], source: str) -> list[str]:
     """Return the columns of a table that a run needs, in the order of the table; raise an error if one is missing."""
     for name in plan.keep:
         check_name(names, name, "column to keep", source)

@@ -20,7 +20,7 @@ from recuse.progress import progress_bar
 from recuse.scoring.deciding import BlockScorer, Job, PartRunner
 from recuse.scoring.inputs import ArrowInputs, Inputs, PartReader, open_inputs
 from recuse.scoring.outputs import targets_of
-from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names, model_columns, table_schema
+from recuse.scoring.plan import ModelSource, ScoringPlan, chosen_cost, kept_names, model_columns, table_schema
 from recuse.scoring.summary import ScoringSummary
 from recuse.scoring.working_folder import PartStore, check_unchanged, input_facts, run_facts, working_folder
 from recuse.tasks import run_tasks
@@ -144,7 +144,7 @@ def open_run(
         kept = tuple(inputs.names if keep_all else dict.fromkeys(keep))
         names = kept_names(kept, list(served.result_types))
         texts: Any = {"encoding": encoding, "spreadsheet_safe": spreadsheet_safe}
-        plan = Plan(origin, value, certificate, kept, names, **texts)
+        plan = ScoringPlan(origin, value, certificate, kept, names, **texts)
         yield Run(os.fspath(source), plan, served, inputs, inputs.columns(served, plan))
 
 
@@ -155,7 +155,7 @@ class Run:
     Attributes
     ----------
     source : str
-    plan : Plan
+    plan : ScoringPlan
     model : ServedModel
     inputs : ArrowInputs or CsvInputs
     columns : tuple of str
@@ -163,7 +163,7 @@ class Run:
     """
 
     source: str
-    plan: Plan
+    plan: ScoringPlan
     model: ServedModel
     inputs: Inputs
     columns: tuple[str, ...]
@@ -217,7 +217,7 @@ class Run:
                     store.path(number).unlink()
             return tally.summary(STANDARD_STREAM)
 
-    def _job(self, plan: Plan, store: PartStore, headers: frozenset[int] = frozenset({0})) -> Job:
+    def _job(self, plan: ScoringPlan, store: PartStore, headers: frozenset[int] = frozenset({0})) -> Job:
         """Return what all tasks have in common, with paths for processes that may run in other folders."""
         paths = [path if path == STANDARD_STREAM else str(Path(path).absolute()) for path in self.inputs.paths]
         return Job(plan, tuple(paths), self.columns, store, headers)

@@ -14,7 +14,7 @@ from recuse.dataframes import is_frame, to_pandas
 from recuse.files.names import check_names
 from recuse.model_file.served import ServedModel
 from recuse.scoring.deciding import BlockScorer
-from recuse.scoring.plan import ModelSource, Plan, chosen_cost, kept_names
+from recuse.scoring.plan import ModelSource, ScoringPlan, chosen_cost, kept_names
 from recuse.tabular.column_checks import check_column
 
 _SOURCE = "the table"  # in errors
@@ -128,7 +128,7 @@ class Scorer:
         model = origin.load()
         names = kept_names(self.keep, list(model.result_types))
         cost = chosen_cost(model, self.cost, self.certificate)
-        return BlockScorer(model, Plan(origin, cost, self.certificate, self.keep, names))
+        return BlockScorer(model, ScoringPlan(origin, cost, self.certificate, self.keep, names))
 
 
 def _frame_of(table: Any) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from typing import Any
 from recuse._version import __version__
 from recuse.files.atomic import create_file
 from recuse.scoring.inputs import part_rows
-from recuse.scoring.plan import Plan
+from recuse.scoring.plan import ScoringPlan
 from recuse.scoring.summary import ScoringSummary
 
 _LIBRARIES = ("numpy", "onnxruntime", "onnxruntime-gpu", "pandas", "pyarrow")
@@ -44,12 +44,14 @@ _FILE_OF_RUN = re.compile(
 )
 
 
-def run_facts(plan: Plan, inputs: list[dict[str, Any]], columns: Sequence[int], *, folder: bool) -> dict[str, Any]:
+def run_facts(
+    plan: ScoringPlan, inputs: list[dict[str, Any]], columns: Sequence[int], *, folder: bool
+) -> dict[str, Any]:
     """Return everything that the output depends on, as plain values.
 
     Parameters
     ----------
-    plan : Plan
+    plan : ScoringPlan
     inputs : list of dict
         The result of `input_facts`; no two runs over standard input, which has no facts, are the same.
     columns : sequence of int

@@ -145,7 +145,7 @@ def parse_json(body: bytes, *, nan_is_missing: bool = False, limits: RowLimits |
         raise RequestError(400, "the body must be JSON: nested too deeply") from error
     except json.JSONDecodeError as error:
         raise RequestError(400, f"the body must be JSON: {error!s:.200}") from error
-    except ValueError as error:  # of int, whose message is about Python
+    except ValueError as error:  # the message of int is about Python
         most = sys.get_int_max_str_digits()
         raise RequestError(400, f"the body must be JSON: a whole number has more than {most} digits") from error
     if _SURROGATE.search(body):

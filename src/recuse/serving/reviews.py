@@ -25,7 +25,8 @@ from recuse.serving.pages import inline_page
 _FRESH_SECONDS = 0.5  # a write that is not older need not be repeated: anybody may ask whether the service is ready
 _STATUS: dict[type[Exception], int] = {ReviewNotFound: 404, ReviewConflict: 409, QueueUnavailable: 503}
 _KINDS: dict[Any, str] = {str: "a text", bool: "true or false"}
-_MOST_BYTES = 2**16  # of a body, which is read by the event loop; an answer is one number for each target
+# The event loop reads the bodies of the queue's routes, so they are short; an answer is one number.
+_MOST_BYTES = 2**16
 _SKIPPED = {"description": "Number of waiting rows that the reviewer skipped.", "schema": {"type": "integer"}}
 _NO_ROW = {"description": "No row is waiting.", "headers": {"X-Skipped": _SKIPPED}}
 

@@ -22,7 +22,7 @@ from recuse.serving.settings import Settings
 _BACKLOG = 2048
 _SWITCH_SECONDS = 0.001  # how long a small request waits for a thread that decides about a large one
 _RETRY_SECONDS = 3.0
-_M_MMAP_THRESHOLD = -3  # of malloc.h
+_M_MMAP_THRESHOLD = -3  # the value of M_MMAP_THRESHOLD in malloc.h
 _LARGE_BLOCK = 2**16
 _OTHER_FILES = 64  # models, the queue, metrics and libraries
 _GRACE_SECONDS = 5  # a request that is still open so long after its time-out was not sent completely

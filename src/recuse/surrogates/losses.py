@@ -16,7 +16,8 @@ from joblib import wrap_non_picklable_objects
 Scores = TypeVar("Scores")  # a numpy array or a torch tensor
 PairFunction: TypeAlias = Callable[[Any], tuple[Any, Any]]  # from scores to two of the same kind
 
-_DIFFERENCE = 1e-5  # of two scores whose losses give a slope
+# Distance of the two scores whose losses give a slope.
+_DIFFERENCE = 1e-5
 
 
 def namespace(values: object) -> Any:

@@ -39,10 +39,10 @@ _LARGE = 20_000  # rows of a large table, and rows that each tree of its forests
 _HUGE = 100_000  # rows from which networks have fewer members and larger batches, and no process is tried
 # boosted trees of tables with fewer rows: their number, which a decision takes time for, and the learning rate
 _BOOSTING = ((_SMALL, 125, 0.08), (_LONG, 100, 0.18), (_LARGE, 250, 0.08), (np.inf, 400, 0.1))
-_FEW_BINS = 32  # of a column of a small table, for boosted trees; with hundreds of columns, more take most of the time
+_FEW_BINS = 32  # bins of boosted trees on a small table; with hundreds of columns, more are slow
 _TRIED_COLUMNS = 100  # at each split of a tree of a forest; with more, wide tables take most of the time
-_SCREEN = {"epochs": 20, "n_members": 4}  # of networks that features are selected by
-_PENALTIES = np.logspace(-2, 4, 13)  # of squared coefficients; the largest leaves little but the mean
+_SCREEN = {"epochs": 20, "n_members": 4}  # the networks that select features
+_PENALTIES = np.logspace(-2, 4, 13)  # the largest penalty leaves little but the mean
 _MIN_ROWS_WEIGHTED = 2000  # with fewer rows, estimates of the noise are too poor for weights
 
 

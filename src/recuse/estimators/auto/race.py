@@ -67,7 +67,7 @@ class _Entrant:
     folds: int
     fits: FoldFits | RepeatedFits
     rows: int
-    timing: FitTime | None = None  # of trial fits, where the time is limited
+    timing: FitTime | None = None  # measured by trial fits, where the time is limited
     most_rows: int | None = None
     spent: float = 0.0
     per_round: float = 0.0  # seconds of the fits that run at the same time, predicted or measured

@@ -18,7 +18,7 @@ _FIRST_ROWS, _STEP = 50, 4  # rows of the first trial fit, and the factor to the
 _FEW = 500  # rows of a trial fit that takes mostly overhead, so that its growth cannot be extrapolated
 _CERTAIN = 20  # a fit that needs less than this part of the time needs no further trial
 _MOST = 4  # a trial fit may take this part of the time
-_COLUMNS = 200  # of the first trial fit of a wide table
+_COLUMNS = 200  # columns in the first trial fit of a wide table
 _MIN_GROWTH, _MORE_GROWTH = 0.5, 0.5  # least power of the rows, and how far it may exceed the expected one
 
 
@@ -135,7 +135,7 @@ def measured_time(
     first = _of_all_columns(estimator, sample, count, seconds, measure)
     found = FitTime(first, count, growth)
     while (following := _following(count, rows)) is not None:
-        # of few rows, most of the time is overhead, so the next trial takes less than its rows suggest
+        # with few rows, most of the time is overhead, so the next trial takes less than its rows suggest
         if found.seconds * _STEP**_MIN_GROWTH > seconds / _MOST or found.of(rows) < seconds / _CERTAIN:
             break
         taken = measure(estimator, sample, following)

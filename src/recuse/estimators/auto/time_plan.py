@@ -22,9 +22,9 @@ from recuse.threads import one_thread
 
 _SELECTED = 0.5  # share of the time of all regressors that the selected ones take
 _WEIGHTED = 0.75  # time of a weighted variant, relative to its learner; only those of selected regressors are tried
-_RISK_SHARE = 0.25  # of the remaining time, for risk models that take longer
-_CLOSING_SHARE = 0.03  # of the limit, for the corrections and the report
-_CELLS = 40_000  # of a table for which the time of a forest is proportional to the rows
+_RISK_SHARE = 0.25  # share of the remaining time for risk models that take longer
+_CLOSING_SHARE = 0.03  # share of the limit for the corrections and the report
+_CELLS = 40_000  # from this many cells on, the time of a forest is proportional to the rows
 _FOLDS = (5, 3)  # numbers of folds where the time is too short for more
 # with fewer rows, more folds gain more than the slowest regressors, so that share of them does not count
 _MIN_ROWS, _SLOWEST = 2_000, 0.3
@@ -179,5 +179,5 @@ def _time_of_blend(residuals: Sample) -> float:
     start = time.monotonic()
     with one_thread():
         out_of_bag_prediction(*some, 5, random)
-    growth = 1 + 3 * min(1.0, residuals.inputs.size / _CELLS)  # of a small table, most of the time is overhead
+    growth = 1 + 3 * min(1.0, residuals.inputs.size / _CELLS)  # most of the time of a small table is overhead
     return growth * (time.monotonic() - start)

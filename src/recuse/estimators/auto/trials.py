@@ -19,10 +19,10 @@ from recuse.estimators.crossfitting import Sample
 from recuse.losses import TargetLoss
 
 Fitted = TypeVar("Fitted")
-Fit = Callable[[Any, Sample, int | None], Fitted]  # of an estimator to a sample, with a maximum number of rows
+Fit = Callable[[Any, Sample, int | None], Fitted]  # fits an estimator to a sample, with a maximum number of rows
 
 _MIN_ROWS = 200  # a fit to fewer rows of a larger table is useless
-_FEWEST_ROWS = 50  # of the last resort, for a table with many columns
+_FEWEST_ROWS = 50  # fewest rows of the last resort, for a table with many columns
 _LAST_RESORT_ROWS = 500  # the fastest learner is fitted to these rows if there was no time for any
 
 

@@ -17,7 +17,7 @@ from recuse.engine.members import Member
 from recuse.engine.pairs import train_pairs
 from recuse.engine.regressors import train_regressors
 from recuse.engine.rejectors import train_rejectors
-from recuse.engine.schedule import Plan
+from recuse.engine.schedule import TrainingPlan
 from recuse.engine.stack import Stack
 from recuse.estimators.rate_search import best_trials, engine_table, of_equal_length, single
 from recuse.surrogates import SurrogateLike, get
@@ -192,8 +192,8 @@ class PairTraining:
         return self._choose(trained, members, [range(len(members))])
 
     @property
-    def _plan(self) -> Plan:
-        return Plan(self.epochs, self.slow_start, self.batch_size, on_epoch=self.on_epoch)
+    def _plan(self) -> TrainingPlan:
+        return TrainingPlan(self.epochs, self.slow_start, self.batch_size, on_epoch=self.on_epoch)
 
     def _members(self, units: Units, aim: Aim, seeds: Sequence[int]) -> list[Member]:
         cost = 1.0 if aim.cost is None else float(units.cost(np.array(aim.cost)))

@@ -17,9 +17,9 @@ Floats = NDArray[np.float64]
 Columns = NDArray[np.intp]
 Expansion = Literal["ranks", "squares", "pieces", "levels", "none"]
 
-_HALF_WIDTH = 3**0.5  # of a uniform distribution with standard deviation 1
+_HALF_WIDTH = 3**0.5  # half the width of a uniform distribution with standard deviation 1
 _MAX_QUANTILES = 100
-_MAX_PIECES = 16  # of one column
+_MAX_PIECES = 16  # most pieces of one column
 _MAX_LEVELS = 16  # distinct values of a column with few of them
 _MIN_PIECES = 4  # with fewer, ranks are better
 _MAX_INPUTS = 256  # pieces of all columns

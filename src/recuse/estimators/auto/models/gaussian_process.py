@@ -24,8 +24,8 @@ from recuse.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 
-_DEGREES = 4.0  # of freedom, of the noise of a robust process
-_MIN_WEIGHT = 0.02  # of the row that is farthest off
+_DEGREES = 4.0  # degrees of freedom of the noise of a robust process
+_MIN_WEIGHT = 0.02  # weight of the most distant row
 _NEGLIGIBLE = 0.02  # standard deviations of the noise; a difference of this size adds 0.04% to the squared error
 
 

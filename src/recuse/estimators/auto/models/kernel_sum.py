@@ -27,7 +27,7 @@ def rational(rows: Floats, others: Floats, share: float = 1.0) -> Floats:
     values: Floats = rows @ others.T  # half the squared distance is |r|^2 / 2 - r o + |o|^2 / 2
     np.subtract(0.5 * np.square(rows).sum(axis=1)[:, None] + 1, values, out=values)
     values += 0.5 * np.square(others).sum(axis=1)
-    np.maximum(values, 1.0, out=values)  # of a row and itself there is a rounding error
+    np.maximum(values, 1.0, out=values)  # the distance of a row to itself has a rounding error
     np.divide(share, values, out=values)
     return values
 

@@ -9,7 +9,7 @@ from sklearn.tree import ExtraTreeRegressor
 Floats = NDArray[np.float64]
 
 _TREES = 50
-_MOST_ROWS = 5000  # of one tree
+_MOST_ROWS = 5000  # rows that one tree draws
 
 
 def out_of_bag_prediction(
@@ -53,5 +53,5 @@ def out_of_bag_prediction(
     known = trees > 0
     prediction = np.empty(y.shape)
     prediction[known] = (total[known].T / trees[known]).T
-    prediction[~known] = np.average(y, axis=0, weights=weight)  # of a few rows, every tree may have drawn all
+    prediction[~known] = np.average(y, axis=0, weights=weight)  # every tree may have drawn some of the rows
     return prediction

@@ -24,10 +24,10 @@ Floats = NDArray[np.float64]
 
 _LENGTHS = (1e-1, 1e3)  # in standard deviations of a feature
 _VARIANCE, _NOISE = (1e-2, 1e3), (1e-4, 2.0)  # for a target of unit variance
-_NEXT_LENGTHS, _NEXT_VARIANCE = 0.2, 0.3  # of a part, relative to those of the part before, at the start
+_NEXT_LENGTHS, _NEXT_VARIANCE = 0.2, 0.3  # start values of a part, relative to those of the part before
 _FIRST_ROWS = 600  # that the scales of a larger sample are learned from first, since this takes much less time
-_FIRST_STEPS, _LAST_STEPS = 12, 5  # of the maximisation for each part, of a larger sample
-_GAIN = 1e-4  # of the likelihood, below which further steps are not worth it
+_FIRST_STEPS, _LAST_STEPS = 12, 5  # steps for each part, and on a larger sample
+_GAIN = 1e-4  # a smaller gain of the likelihood ends the steps
 JITTER = 1e-10  # added to the diagonal, for the factorisation
 _PAIRS = 96  # rows of the matrices of a likelihood that are in the cache at a time
 
@@ -235,7 +235,7 @@ class _Likelihood:
             for number, variance in enumerate(variances):
                 part = self._parts[number, block, : block.stop]
                 values = left[number, block] @ right[number, : block.stop].T
-                np.maximum(values, 1.0, out=values)  # of a row and itself there is a rounding error
+                np.maximum(values, 1.0, out=values)  # the distance of a row to itself has a rounding error
                 np.divide(variance, values, out=part)
                 if number:
                     covariance += part

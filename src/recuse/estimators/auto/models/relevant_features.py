@@ -21,7 +21,7 @@ RowLoss = Callable[[Floats, Floats], Floats]  # from predictions and targets to 
 
 # A feature matters if the increase of the loss is this number of standard errors above zero.
 _CERTAIN = 2.0
-_MAX_FEATURES = 100  # of a wider table all are kept, since the importances take too long
+_MAX_FEATURES = 100  # a wider table keeps all, since its importances take too long
 _MAX_ROWS = 20_000  # that the selection is made on
 
 

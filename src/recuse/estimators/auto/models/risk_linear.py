@@ -12,7 +12,7 @@ from sklearn.linear_model import GammaRegressor
 Floats = NDArray[np.float64]
 
 FAR = 3.0  # standard deviations beyond which inputs are clipped, since the exponential is not bounded
-_FLOOR = 1e-3  # of the mean error; the deviance of a zero error is infinite
+_FLOOR = 1e-3  # share of the mean error; the deviance of a zero error is infinite
 _TAIL = 0.005  # share of the training rows at either end beyond which predictions are clipped
 _STEPS = 500
 

@@ -24,7 +24,7 @@ from recuse.losses import TargetLoss
 Floats = NDArray[np.float64]
 
 _MAX_LOG_RATIO = 4.0  # the loss is linear where the error is more than exp(4) times the risk
-_FLOOR = 1e-3  # of the mean error; keeps the logarithm of a zero error finite
+_FLOOR = 1e-3  # share of the mean error that keeps the logarithm of a zero error finite
 _TAIL = 0.005  # share of the training rows at either end beyond which predictions are clipped
 
 
@@ -171,5 +171,5 @@ class RiskNetwork(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _mean_exponential(self, X: Floats) -> Floats:
         logarithms = self.networks_.regressor_.predict_members(self.networks_.inputs(np.asarray(X)))
-        with np.errstate(over="ignore"):  # of an unusual row
+        with np.errstate(over="ignore"):  # an unusual row may overflow
             return np.asarray(np.exp(logarithms).mean(axis=0))

@@ -21,11 +21,11 @@ from recuse.threads import one_blas_thread
 
 Floats = NDArray[np.float64]
 
-_MAX_RATIO = 10.0  # of a loss and the expected one; larger ones count as this, so that no row dominates
-_ROUNDS = 3  # of learning the scales, each from the working response of the one before; one is not enough
-_SCALE_STEPS = 12  # of each round after the first
+_MAX_RATIO = 10.0  # larger ratios of a loss to the expected one count as this, so that no row dominates
+_ROUNDS = 3  # rounds of learning the scales, each from the working response of the one before
+_SCALE_STEPS = 12  # steps in each round after the first
 _STEPS = 10
-_TOLERANCE = 1e-2  # of the logarithm of the expected loss
+_TOLERANCE = 1e-2  # tolerance in the logarithm of the expected loss
 _TAIL = 0.005  # share of the training rows at either end beyond which predictions are clipped
 _NEGLIGIBLE = 0.02  # difference of the logarithm of the risk
 
